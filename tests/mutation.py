@@ -1,6 +1,6 @@
 """Requests damaged on purpose: structured, seeded, the same for the same seed.
 
-A message's own reader tells where its fields lie, so that damage goes where decoders decide: lengths, counts, varints,
+A message's own reader shows where its fields lie, so that damage goes where decoders decide: lengths, counts, varints,
 tag sections, field ends.
 """
 

@@ -94,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def verdict(first: Outcomes, second: Outcomes, flaky: list[str], broken: list[str]) -> int:
-    """Tells what became of each failure; the last line is the one that counts."""
+    """Prints what became of each failure; the last line is the one that counts."""
     folder = KEPT / time.strftime("%Y-%m-%dT%H-%M-%S")
     for name in [*flaky, *(name for name in broken if name in second.failed)]:
         keep(folder, name, first.output_of(name), second.output_of(name))

@@ -116,7 +116,7 @@ def feeding(*feeds: Feed) -> Iterator[None]:
 class Writers:
     """So many feeds at work; one that gave up is replaced.
 
-    An idempotent producer goes no further once it is told that what it repeats is out of order.
+    An idempotent producer stops when it gets the error that a repeated batch is out of order.
     """
 
     def __init__(self, count: int, bootstrap: str, topic: str, partitions: int, pace: float = PACE_SECONDS) -> None:

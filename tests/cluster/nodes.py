@@ -64,7 +64,7 @@ class Node:
         return next(int(at.rpartition(":")[2]) for name, _, at in listeners if name == listener)
 
     def start(self, ulimit: str = "") -> Node:
-        """Returns when the node says that it is ready. `ulimit`: what the shell that starts it is told to allow."""
+        """Returns when the node says that it is ready. `ulimit`: the limits of the shell that starts it."""
         command = [sys.executable, "-m", "highwater", "node", "--config", str(self.config)]
         if ulimit:
             command = ["sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh", *command]

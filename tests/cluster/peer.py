@@ -55,7 +55,7 @@ class Peer:
         self._socket.close()
 
     def send(self, *frames: bytes) -> None:
-        """A node that has already closed is no fault: reading tells."""
+        """A node that has already closed is no fault: the next read shows it."""
         try:
             self._socket.sendall(b"".join(frames))
         except (ConnectionResetError, BrokenPipeError):

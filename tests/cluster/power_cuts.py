@@ -25,7 +25,7 @@ PRODUCERS = 2
 SYNCED = "log.flush.interval.messages=1"
 SETTINGS = {"min.insync.replicas": "2", "segment.ms": "300"}
 """Segments roll all the time: a new file's name must be kept, too, and what a producer has in flight lies in several of
-them, so that only its snapshots tell a batch that is repeated after a cut from a new one."""
+them, so that only its snapshots distinguish a batch that is repeated after a cut from a new one."""
 EARLY = 4
 """After one cut of so many comes another one, while the cluster starts."""
 

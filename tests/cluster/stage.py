@@ -27,7 +27,7 @@ POLL_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """A partition as its leader tells of it."""
+    """A partition as its leader reports it."""
 
     topic: str
     index: int
@@ -44,7 +44,7 @@ class Led:
 
 
 class Stage:
-    """Nodes are told apart by id; each is started again by the `argv` that nodes.json has for it."""
+    """Nodes are named by id; each is started again by the `argv` that nodes.json has for it."""
 
     def __init__(self, directory: Path, up: subprocess.Popen[str], bootstrap: str) -> None:
         self.directory = directory
@@ -128,7 +128,7 @@ class Stage:
     def voters(self) -> list[int]:
         return [node for node, shown in self.nodes.items() if "controller" in shown["roles"]]
 
-    # What they tell
+    # What they report
 
     def status(self, node: int) -> dict[str, Any] | None:
         """None while it does not serve. One that does may take its time on a busy machine."""

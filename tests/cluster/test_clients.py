@@ -98,7 +98,7 @@ def create(node: Node, topic: str, **configs: str) -> None:
 
 
 def end_of(node: Node, topic: str) -> int:
-    """The high watermark, as librdkafka is told it."""
+    """The high watermark that librdkafka got."""
     consumer = Consumer(
         {"bootstrap.servers": node.bootstrap, "group.id": "none", "enable.auto.commit": False, "log_level": 0}
     )

@@ -50,13 +50,13 @@ def isr(stage: Stage) -> set[int]:
     return set() if led is None else set(led.isr)
 
 
-def tell(stage: Stage | Path, *words: str) -> str:
-    code, output = told(stage, *words)
+def order(stage: Stage | Path, *words: str) -> str:
+    code, output = try_order(stage, *words)
     assert code == 0, output
     return output
 
 
-def told(stage: Stage | Path, *words: str) -> tuple[int, str]:
+def try_order(stage: Stage | Path, *words: str) -> tuple[int, str]:
     directory = stage if isinstance(stage, Path) else stage.directory
     done = CliRunner().invoke(main, [*words, "--data-dir", str(directory)])
     return done.exit_code, done.output.strip()
@@ -95,19 +95,19 @@ def leader_and_follower(stage: Stage) -> tuple[int, int]:
 
 def test_a_cut_follower_leaves_the_isr_and_comes_back_when_healed(stage: Stage) -> None:
     leader, follower = leader_and_follower(stage)
-    said = tell(stage, "cut", str(leader), str(follower))
+    said = order(stage, "cut", str(leader), str(follower))
     try:
         assert said == f"the link from node {leader} to node {follower} is cut, and back"
         send(stage, 1)
         wait_until(lambda: isr(stage) == {1, 2, 3} - {follower}, "the cut follower has left the ISR")
     finally:
-        assert tell(stage, "heal") == "all links are healed"
+        assert order(stage, "heal") == "all links are healed"
     wait_until(lambda: is_whole(stage), "it is back")
 
 
 def test_bytes_of_a_slow_link_take_longer(stage: Stage) -> None:
     leader, follower = leader_and_follower(stage)
-    assert "take 150 ms longer" in tell(stage, "slow", str(leader), str(follower), "--ms", "150")
+    assert "take 150 ms longer" in order(stage, "slow", str(leader), str(follower), "--ms", "150")
     try:
         with Client(stage.bootstrap) as client:
             producer = Producer(client, acks=-1, idempotent=False)
@@ -115,18 +115,18 @@ def test_bytes_of_a_slow_link_take_longer(stage: Stage) -> None:
             producer.send(TopicPartition("lanes", 0), [(int(time.time() * 1000), b"key", b"value", ())])
             assert time.monotonic() - begun >= 0.15
     finally:
-        tell(stage, "heal")
+        order(stage, "heal")
     wait_until(lambda: is_whole(stage), "it is in sync")
 
 
 def test_a_paused_node_stands_still_until_it_is_resumed(stage: Stage) -> None:
-    assert tell(stage, "pause", "2") == "node 2 is paused"
+    assert order(stage, "pause", "2") == "node 2 is paused"
     assert state(stage, 2) == "T"
-    code, output = told(stage, "pause", "2")
+    code, output = try_order(stage, "pause", "2")
     assert code == 1 and "node 2 is paused already: `highwater resume 2`" in output
-    assert tell(stage, "resume", "2") == "node 2 goes on"
+    assert order(stage, "resume", "2") == "node 2 goes on"
     assert state(stage, 2) != "T"
-    code, output = told(stage, "resume", "2")
+    code, output = try_order(stage, "resume", "2")
     assert code == 1 and "node 2 is not paused" in output
     wait_until(lambda: is_whole(stage), "it is in sync")
 
@@ -142,7 +142,7 @@ def test_a_paused_node_stands_still_until_it_is_resumed(stage: Stage) -> None:
 def test_an_order_that_cannot_be_carried_out_is_refused_in_one_line(
     stage: Stage, words: tuple[str, ...], why: str
 ) -> None:
-    code, output = told(stage, *words)
+    code, output = try_order(stage, *words)
     assert code == 1 and why in output and len(output.splitlines()) == 1
 
 
@@ -156,7 +156,7 @@ def test_one_partition_is_described_with_its_epochs_and_the_last_fetches_of_its_
         rows = page(stage, leader, "topic=lanes&partition=0")["follower_fetches"]
         return {row["follower"] for row in rows if row["high_watermark"] == end} == {1, 2, 3} - {leader}
 
-    wait_until(has_fetched_all, "both followers were told the high watermark")
+    wait_until(has_fetched_all, "both followers have the high watermark")
     described = page(stage, leader, "topic=lanes&partition=0")
     assert described["epochs"][0]["start"] == 0 and described["epochs"][-1]["epoch"] == described["leader_epoch"]
     rows = described["follower_fetches"]
@@ -165,9 +165,9 @@ def test_one_partition_is_described_with_its_epochs_and_the_last_fetches_of_its_
 
 
 def test_the_summary_has_numbers_and_no_rows(stage: Stage) -> None:
-    told = page(stage, 1, "summary")
-    assert told["summary"]["partitions"] >= 1 and told["summary"]["under_replicated"] == 0
-    assert "partitions" not in told and told["quorum"]["voters"] == [1, 2, 3]
+    shown = page(stage, 1, "summary")
+    assert shown["summary"]["partitions"] >= 1 and shown["summary"]["under_replicated"] == 0
+    assert "partitions" not in shown and shown["quorum"]["voters"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("query", "code"), [("topic=lanes", 400), ("topic=lanes&partition=x", 400),
@@ -214,29 +214,38 @@ with socket.socket(socket.AF_UNIX) as s:
         assert "dead" not in done.stdout and (done.stdout.strip() == "b''" or "Error" in done.stderr)
     finally:
         path.chmod(0o600)
-    assert state(stage, 1) != "Z" and tell(stage, "heal")
+    assert state(stage, 1) != "Z" and order(stage, "heal")
 
 
-def test_garbage_and_silence_on_the_socket_stop_nobody_elses_order(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\xff{[",
+        b'{"verb": "kill", "nodes": [[1]]}',
+        b'{"verb": "cut", "nodes": [1.0, 2], "one_way": false}',
+        b'{"verb": "slow", "nodes": [1, 2], "ms": NaN}',
+    ],
+)
+def test_garbage_and_silence_on_the_socket_stop_nobody_elses_order(stage: Stage, garbage: bytes) -> None:
     path = str(stage.directory / control_socket.NAME)
     with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as garbled:
         silent.connect(path)
         garbled.connect(path)
-        garbled.sendall(b"\xff{[\n")
+        garbled.sendall(garbage + b"\n")
         assert b"refused" in garbled.recv(1000)
-        assert tell(stage, "heal") == "all links are healed"
+        assert order(stage, "heal") == "all links are healed"
 
 
 def test_a_killed_node_is_dead_and_says_so_the_second_time(stage: Stage) -> None:
-    assert tell(stage, "kill", "3") == "node 3 is dead"
-    code, output = told(stage, "kill", "3")
+    assert order(stage, "kill", "3") == "node 3 is dead"
+    code, output = try_order(stage, "kill", "3")
     assert code == 1 and "node 3 is dead already" in output
     wait_until(lambda: isr(stage) == {1, 2}, "it left the ISR")
     stage.down.add(3)
     stage.start(3)
     wait_until(lambda: is_whole(stage), "it is back")
     wait_until(lambda: nodes(stage)[2]["pid"] != stage.nodes[3]["pid"], "`up` knows its process")
-    code, output = told(stage, "cut", "1", "3")
+    code, output = try_order(stage, "cut", "1", "3")
     assert code == 1 and "node 3 was started by hand" in output
 
 
@@ -252,14 +261,14 @@ def test_down_stops_every_node_in_order_and_waits_and_then_nothing_runs(tmp_path
         assert up.stdout.readline().startswith("ready ")
         listed = json.loads((directory / "nodes.json").read_text())["nodes"]
         assert [each["http"] for each in listed] == [f"127.0.0.1:{http + at}" for at in range(3)]
-        tell(directory, "pause", "2")
-        tell(directory, "cut", "1", "3")
-        assert tell(directory, "down") == "stopped"
+        order(directory, "pause", "2")
+        order(directory, "cut", "1", "3")
+        assert order(directory, "down") == "stopped"
         assert not any(Path(f"/proc/{each['pid']}").exists() for each in listed)
         assert up.wait(WAIT_SECONDS) == 0
         clean = [directory / f"node-{node}" / "data" / ".kafka_cleanshutdown" for node in (1, 2, 3)]
         assert all(path.exists() for path in clean)
-        code, output = told(directory, "down")
+        code, output = try_order(directory, "down")
         assert code == 1 and f"no `highwater up` runs on {directory}" in output
     finally:
         if up.poll() is None:
@@ -271,7 +280,7 @@ def test_down_stops_every_node_in_order_and_waits_and_then_nothing_runs(tmp_path
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
-    code, output = told(tmp_path / "none", "kill", "1")
+    code, output = try_order(tmp_path / "none", "kill", "1")
     assert code == 1 and "there is no directory" in output
 
 

@@ -121,7 +121,7 @@ def test_the_last_copy_serves_what_lies_before_its_damage_and_status_shows_it() 
         assert [value and value.value() for value in values] == SENT[: len(SENT) // 2]
         cluster.wait_until(
             lambda: "damaged" in CliRunner().invoke(main, ["status", "--http", http]).output,
-            what="the damage behind them is told",
+            what="the damage behind them is reported",
         )
         shown = CliRunner().invoke(main, ["status", "--http", http])
         row = next(line for line in shown.output.splitlines() if "damaged" in line)

@@ -111,7 +111,7 @@ def test_after_a_failed_disk_no_clean_stop_is_claimed_and_the_log_opens_again(tm
         assert not (node.log_dir / ".kafka_cleanshutdown").exists()
         node.start()
         with Client(node.bootstrap) as client:
-            # Where the controller had been told of the loss, it elects the replica once it is told that it is back.
+            # If the loss was reported to the controller, it elects the replica once its return is reported, too.
             wait_until(lambda: fetch(client, tp, max_wait_ms=0) == (Code.NONE, [b"a"]))
             assert produce(client, tp, [b"b"]) == (Code.NONE, 1)
             assert fetch(client, tp) == (Code.NONE, [b"a", b"b"])

@@ -1,4 +1,4 @@
-"""What the README and the guide tell a reader to type does what they say."""
+"""The commands in the README and the guide do what these pages say."""
 
 from __future__ import annotations
 

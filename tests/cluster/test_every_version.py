@@ -92,8 +92,8 @@ from tests.cluster.nodes import Node, wait_until
 
 TOPIC = "every"
 REFUSED = {11: 79, 12: 25, 13: 25, 14: 25, 34: 57, 43: 84, 64: 102}
-"""Who joins is told its id first, and before that nobody beats, leaves or syncs; the leader is the preferred one; there
-is no such broker."""
+"""A member that joins gets its id first, and only then it may send heartbeats, leave or sync; there is no such
+directory; the leader is the preferred one; there is no such broker."""
 
 
 def produce(version: int, topic: Uuid) -> Message:

@@ -1,4 +1,4 @@
-"""What a new user types in the first hour, as `up` on a terminal tells it."""
+"""What a new user types in the first hour, as `up` prints it on a terminal."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Writing:
-    """Writes to every topic, round and round its partitions, until it is told to end."""
+    """Writes to every topic, round and round its partitions, until the test ends it."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})

@@ -1,4 +1,4 @@
-"""Several listeners: each client is told the addresses of the listener it came through."""
+"""Several listeners: each client gets the addresses of the listener that it connected to."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_a_node_still_stops_cleanly_after_greedy_clients(node: Node, target: Tar
 
 
 def test_clients_that_fill_a_coordinator_with_groups(tmp_path: Path) -> None:
-    """Others are told so at once, and do not ask for ever."""
+    """Others get the error at once, and do not ask for ever."""
     with running(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as node:
         target = Target("bounded", create(node.port, "bounded"))
         await_coordinator(node.port)

@@ -39,14 +39,14 @@ def brokers(at: str, settings: dict[str, str]) -> int:
 
 
 def refusal(at: str, settings: dict[str, str]) -> str:
-    """What a client with these settings is told. It would try for a minute what it takes for a passing trouble."""
+    """The error of a client with these settings. It would retry for a minute what it takes for a passing trouble."""
     begun = time.monotonic()
     with pytest.raises(AuthenticationFailed) as caught:
         brokers(at, settings)
     assert time.monotonic() - begun < SECONDS / 2
-    told = str(caught.value)
-    assert at in told and "\n" not in told and PASSWORD not in told
-    return told
+    reason = str(caught.value)
+    assert at in reason and "\n" not in reason and PASSWORD not in reason
+    return reason
 
 
 @pytest.mark.parametrize(("listener", "mechanism"), SECURED)
@@ -84,15 +84,15 @@ def test_the_authority_may_be_in_the_settings_themselves(secured_kafka: SecuredK
 
 @pytest.mark.parametrize("mechanism", [each for each in MECHANISMS if each != "OAUTHBEARER"])
 def test_a_wrong_password_is_told_at_once(secured_kafka: SecuredKafka, mechanism: str) -> None:
-    told = refusal(secured_kafka.at("NAMED"), secured_kafka.settings("NAMED", mechanism, "wr0ng"))
-    assert f"refused user alice with {mechanism}" in told and "check username and password" in told
-    assert "wr0ng" not in told
+    reason = refusal(secured_kafka.at("NAMED"), secured_kafka.settings("NAMED", mechanism, "wr0ng"))
+    assert f"refused user alice with {mechanism}" in reason and "check username and password" in reason
+    assert "wr0ng" not in reason
 
 
 def test_an_unknown_authority_is_told_at_once(secured_kafka: SecuredKafka) -> None:
     other = {"ssl.truststore.location": str(secured_kafka.certificates.stranger)}
-    told = refusal(secured_kafka.at("TLS"), secured_kafka.settings("TLS") | other)
-    assert "signed by an authority that this client does not know" in told and "ssl.truststore.location" in told
+    reason = refusal(secured_kafka.at("TLS"), secured_kafka.settings("TLS") | other)
+    assert "signed by an authority that this client does not know" in reason and "ssl.truststore.location" in reason
 
 
 def test_a_wrong_host_name_is_told_at_once(secured_kafka: SecuredKafka) -> None:
@@ -187,8 +187,8 @@ def test_a_token_may_lie_in_a_file(secured_kafka: SecuredKafka, tmp_path: Path) 
     file.write_text(unsigned_token(USER, 60))
     assert brokers(secured_kafka.at("NAMED"), settings) == 1
     file.write_text(unsigned_token(USER, -60))
-    told = refusal(secured_kafka.at("NAMED"), settings)
-    assert f"refused the token in {file}" in told and "check the token" in told
+    reason = refusal(secured_kafka.at("NAMED"), settings)
+    assert f"refused the token in {file}" in reason and "check the token" in reason
 
 
 @pytest.fixture(params=[("TLS", None), ("NAMEDTLS", "SCRAM-SHA-512")], ids=["SSL", "SASL_SSL"])
@@ -259,11 +259,11 @@ def test_a_tool_with_a_wrong_password_ends_with_one_line(secured_kafka: SecuredK
     file.write_text(format_properties(secured_kafka.settings("NAMED", "PLAIN", "wr0ng")))
     for tool, args in tools.items():
         done = ran(tool, *server, *args, input="a line\n")
-        told = (done.stdout + done.stderr).strip()
-        assert done.rc != 0 and told.count("refused user alice with PLAIN") == 1, (tool, done)
-        assert "wr0ng" not in told and "Traceback" not in told
+        output = (done.stdout + done.stderr).strip()
+        assert done.rc != 0 and output.count("refused user alice with PLAIN") == 1, (tool, done)
+        assert "wr0ng" not in output and "Traceback" not in output
     file.write_text(format_properties(secured_kafka.settings("NAMED", "PLAIN", "${env:NOT_THERE}")))
     for tool, args in tools.items():
         done = ran(tool, *server, *args)
-        told = (done.stdout + done.stderr).strip()
-        assert done.rc != 0 and told.endswith("has no variable NOT_THERE"), (tool, done)
+        output = (done.stdout + done.stderr).strip()
+        assert done.rc != 0 and output.endswith("has no variable NOT_THERE"), (tool, done)

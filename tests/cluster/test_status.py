@@ -1,4 +1,4 @@
-"""A cluster tells how it stands, and why: `status`, the state-change log and the metrics, against what happened."""
+"""A cluster shows its state, and why: `status`, the state-change log and the metrics, against what happened."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def row_of(stage: Stage, node: int, topic: str) -> dict[str, Any]:
         found.extend(row for row in (status or {}).get("partitions", ()) if row["topic"] == topic)
         return bool(found)
 
-    wait_until(is_shown, f"node {node} tells of {topic}")
+    wait_until(is_shown, f"node {node} shows {topic}")
     return found[0]
 
 
@@ -369,7 +369,7 @@ def test_the_lag_of_a_group_in_the_metrics_is_that_of_apaches_tool(stage: Stage,
 
 
 def test_every_metric_is_in_the_document_and_nothing_else(stage: Stage, lagging: str) -> None:
-    wait_until(lambda: Scrape(stage).all("kafka_consumergroup_lag", consumergroup=lagging), "groups are told of")
+    wait_until(lambda: Scrape(stage).all("kafka_consumergroup_lag", consumergroup=lagging), "groups are reported")
     stage.create_topic_on("compacted", list(stage.brokers), {"cleanup.policy": "compact"})
     wait_until(lambda: stage.is_whole("compacted", 1), "it is there")
     scraped = {name for name in Scrape(stage).names if name.startswith(("kafka_", "highwater_"))}

@@ -53,7 +53,7 @@ READING = {
     "settings of a topic": "configs --describe --topic spread",
 }
 CHANGING = (
-    # What a line tells of was not changed by the one before: brokers learn of a change after it is answered.
+    # A line does not show what the line before it changed: brokers learn of a change after it is answered.
     "topics --create --topic NAME --replica-assignment 1:2:3,2:3:1 --config min.insync.replicas=2",
     "configs --alter --broker 2 --add-config max.connections=12345",
     "configs --alter --broker 2 --add-config min.insync.replicas=2",

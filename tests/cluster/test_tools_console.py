@@ -189,7 +189,7 @@ def test_a_new_record_is_printed_as_it_comes(server: Server) -> None:
             [*command, "--bootstrap-server", server.bootstrap, "--topic", topic], stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
-            # The reader begins at the end, and nothing tells when it has: so records are sent until one is printed.
+            # The reader begins at the end, and nothing shows when it has: so records are sent until one is printed.
             producer = Producer(client)
             while not select.select([process.stdout], [], [], 0.2)[0]:
                 producer.send(TopicPartition(topic, 0), [(1, None, b"news", ())])

@@ -74,7 +74,7 @@ def payloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sending_prints_the_layout_of_apache_s_tool_and_stores_every_record(
     server: Server, payloads: Path, flags: str
 ) -> None:
-    told = flags.replace("FILE", str(payloads))
+    options = flags.replace("FILE", str(payloads))
     wanted = int(flags.split()[1])
     values = []
     printed = []
@@ -82,7 +82,7 @@ def test_sending_prints_the_layout_of_apache_s_tool_and_stores_every_record(
         topic = f"perf-{name}-{list(SENDING.values()).index(flags)}"
         with Client(server.bootstrap) as client:
             Admin(client).create_topics([NewTopic(topic, partitions=2)])
-        one = call("producer-perf", "--bootstrap-server", server.bootstrap, "--topic", topic, *told.split())
+        one = call("producer-perf", "--bootstrap-server", server.bootstrap, "--topic", topic, *options.split())
         ran = apache([one])[0] if name == "apache" else ours(one)
         assert ran.rc == 0, ran.stderr
         printed.append(ran.stdout)

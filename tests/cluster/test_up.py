@@ -78,7 +78,7 @@ def up(directory: Path, *options: str, port: int | None = None, prefix: tuple[st
 
 
 def nodes_of(directory: Path) -> list[int]:
-    """The processes that have a node's lock file of this directory open, by what the system tells."""
+    """The processes that have a node's lock file of this directory open, as the system lists them."""
     found = []
     locks = {str(path) for path in directory.glob("node-*/data/.lock")}
     for entry in Path("/proc").iterdir():
@@ -297,12 +297,12 @@ def test_a_full_disk_is_reported_and_so_is_its_room(tmp_path: Path) -> None:
             pytest.skip(f"no file system can be mounted here: {running.errors}")
         inside = ["nsenter", "-t", str(running.process.pid), "-m", "sh", "-c"]
         subprocess.run([*inside, f"cat /dev/zero >'{directory}/filler' || true"], check=True, stderr=subprocess.DEVNULL)
-        wait_until(lambda: f"the disk of {directory} is full (" in running.errors, "it is told")
+        wait_until(lambda: f"the disk of {directory} is full (" in running.errors, "it is reported")
         status = f"'{sys.executable}' -m highwater status --data-dir '{directory}'"
         printed = subprocess.run([*inside, status], check=True, capture_output=True, text=True).stdout
         assert printed.startswith("The disk of node 1 is full (")
         subprocess.run([*inside, f"rm '{directory}/filler'"], check=True)
-        wait_until(lambda: f"the disk of {directory} has room again" in running.errors, "it is told")
+        wait_until(lambda: f"the disk of {directory} has room again" in running.errors, "it is reported")
         assert running.end(signal.SIGTERM) == 0
 
 

@@ -27,7 +27,7 @@ def copy_of_tree(target: Path) -> Path:
 
 
 def environment_of(tree: Path) -> dict[str, str]:
-    """Compiled files are told apart by seconds and sizes, which is not enough for lines that are broken by turns."""
+    """Python knows compiled files by seconds and sizes, which is not enough for lines that are broken by turns."""
     path = f"{tree / 'src'}{os.pathsep}{tree}"
     return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 

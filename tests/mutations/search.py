@@ -11,7 +11,7 @@ _CONTROLLER = "src/highwater/controller"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
-        "F161",  # a lost log keeps its leader epoch: what takes its place could not be told from it
+        "F161",  # a lost log keeps its leader epoch: what takes its place looks the same
         f"{_SCOPE}[pair-damage]",
         f"{_CONTROLLER}/directories.py",
         "record.leader = partition.leader",
@@ -137,7 +137,7 @@ MUTATIONS: list[Mutation] = [
         "if False:",
     ),
     Mutation(
-        "F207",  # progress outlives the term in which it was told
+        "F207",  # progress outlives the term in which it was reported
         f"{_SCOPE}[pair-joining]",
         _LEADER,
         "self.waiting, before.waiting = before.waiting, deque()",

@@ -264,7 +264,7 @@ MUTATIONS: list[Mutation] = [
         "self._ask(new, now)",
     ),
     Mutation(
-        "F250",  # a log start that was written down after a cut is told to nobody
+        "F250",  # a log start that was written down after a cut is reported to no leader
         "tests/scenarios/test_delete_records.py::"
         "test_a_log_start_that_is_written_down_after_a_cut_is_sent_nevertheless",
         "src/highwater/log/store.py",
@@ -315,7 +315,7 @@ MUTATIONS: list[Mutation] = [
         "pass\nself._world.clock.call_later(self._limits().backoff, self._soon)",
     ),
     Mutation(
-        "F261",  # a log start that is only in the cache is told to others
+        "F261",  # a log start that is only in the cache is sent to others
         "tests/unit/log/test_mishaps.py::"
         "test_a_checkpoint_that_was_renamed_just_before_a_kill_is_durable_after_the_start",
         "src/highwater/log/found.py",

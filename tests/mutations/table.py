@@ -14,6 +14,7 @@ from tests.mutations import (
     d,
     disks,
     e,
+    guards,
     hunts,
     kept,
     landing,
@@ -51,6 +52,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         disks,
         suite,
         operations,
+        guards,
     )
     for mutation in module.MUTATIONS
 ]

@@ -38,7 +38,7 @@ UNSEEN = [
     Unseen(
         f"{SRC}replication/follower_progress.py",
         "has_left: bool = False",
-        "who has told nothing may not join, whether it was in the ISR or not; and its first fetch sets it",
+        "a follower that has not fetched may not join, whether it was in the ISR or not; and its first fetch sets it",
     ),
     Unseen(
         f"{SRC}replication/follower_progress.py",
@@ -81,7 +81,7 @@ UNSEEN = [
     Unseen(
         f"{SRC}partition/fetcher.py",
         "followed.cut_failed()",
-        "what is being cut is not fetched either: only a look at the machine tells the two apart",
+        "what is being cut is not fetched either: only a look at the machine shows the difference",
     ),
     Unseen(
         f"{SRC}partition/leader_ends.py",
@@ -349,7 +349,7 @@ UNSEEN = [
         "it says how many keys a pass takes, of which the next one takes the rest",
     ),
     Unseen(f"{SRC}log/epoch_cache.py", "UNDEFINED = (-1, -1)", "whatever is below zero says that nothing is known"),
-    Unseen(f"{SRC}log/loader.py", "reported = batch.position", "it says when progress is told of"),
+    Unseen(f"{SRC}log/loader.py", "reported = batch.position", "it says when progress is reported"),
     Unseen(
         f"{SRC}log/loader.py",
         "if epoch > self.epochs.latest:",
@@ -395,7 +395,7 @@ UNSEEN = [
     Unseen(
         f"{SRC}log/loader.py",
         "if batch.position - reported >= _STEP_BYTES:",
-        "it says when progress is told of",
+        "it says when progress is reported",
     ),
     Unseen(
         f"{SRC}log/producer_snapshot.py",

@@ -1,7 +1,7 @@
 """A driver that is there to be killed: `python -m tests.pipeline.killed_driver <plan>`.
 
 It lands one topic in several tables, each by a query of its own. A query whose table has a file `<table>.armed` beside
-it stops at the point that the file names, tells so in `<table>.parked`, and stays there until the end. What runs is the
+it stops at the point that the file names, says so in `<table>.parked`, and stays there until the end. What runs is the
 product's source and sink; they are subclassed here, so that the product needs no hooks. The classes travel by value,
 since this file is no module anybody else could import: executors have what the product ships to them, and these.
 """

@@ -161,7 +161,7 @@ SINKS = (Recording, AfterCommit, BeforeCommit, FailingTask)
 
 
 def park(path: str) -> None:
-    """Tells the test, and waits for the end."""
+    """Notifies the test, and waits for the end."""
     beside(path, "parked").write_text(str(os.getpid()))
     while True:
         signal.pause()

@@ -63,9 +63,9 @@ class Shop:
         self.table.commit(Batch("stranger", "stranger", 0), staged)
 
     def audit(self) -> tuple[int, list[list[str]]]:
-        told = CliRunner().invoke(command, ["audit", str(self.file)])
-        assert told.exception is None or isinstance(told.exception, SystemExit), told.output
-        return told.exit_code, [line.split() for line in told.output.splitlines()]
+        done = CliRunner().invoke(command, ["audit", str(self.file)])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+        return done.exit_code, [line.split() for line in done.output.splitlines()]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the pages on pipelines and tables tell a reader to type does what they say."""
+"""The commands on the pages about pipelines and tables do what the pages say."""
 
 from __future__ import annotations
 

@@ -88,14 +88,14 @@ class Scene:
         )
 
     def led(self) -> dict[int, Led]:
-        """Of all partitions: a node that is busy may not tell of its own at once."""
+        """Of all partitions: a busy node may not report its own at once."""
         found: dict[int, Led] = {}
 
         def is_led() -> bool:
             found.update(self.stage.led(self.topic))
             return len(found) == PARTITIONS
 
-        wait_until(is_led, "every partition has a leader that tells of it", SECONDS)
+        wait_until(is_led, "every partition has a leader that reports it", SECONDS)
         return found
 
     def _is_replaced(self, index: int, leader: int, epoch: int) -> bool:

@@ -1,4 +1,4 @@
-"""Pipelines in Python: what they are told they do, and what would fail again is not tried again."""
+"""Pipelines in Python: they do what their methods say, and do not repeat what would fail again."""
 
 from __future__ import annotations
 

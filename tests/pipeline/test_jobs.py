@@ -1,4 +1,4 @@
-"""A job tells why its query failed, and starts it again only where that can help."""
+"""A job says why its query failed, and starts it again only where that can help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each way in which records can be gone is told apart, and failOnDataLoss does what it says; gaps are no loss."""
+"""Each way in which records can be lost has its own report, and failOnDataLoss does what it says; gaps are no loss."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_a_missing_source_topic_is_found_before_spark_is_started(strict: Cluster
         "another"
     )
     check_clusters(definition(tmp_path, at, table, {"pattern": "^not-yet", **hasty}))
-    # With a checkpoint it is for the query to tell what was lost.
+    # With a checkpoint, the query itself reports what was lost.
     offsets = Path(missing.checkpoint) / "offsets"
     offsets.mkdir(parents=True)
     (offsets / "0").write_text("v1\n")

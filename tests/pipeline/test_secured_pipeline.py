@@ -138,10 +138,10 @@ def test_a_pipeline_lands_a_secured_topic_and_its_secret_is_nowhere(
 def test_a_pipeline_with_a_wrong_password_ends_with_one_line(secured_kafka: SecuredKafka, tmp_path: Path) -> None:
     project = Project(tmp_path, secured_kafka, "refused")
     done = project.run("land", password=WRONG)
-    told = done.stdout + done.stderr
-    assert done.returncode == 1 and told.count("refused user alice with SCRAM-SHA-512") == 1, told
-    assert "again in" not in told and "Traceback" not in told
-    assert WRONG not in told and project.files_with(WRONG) == []
+    output = done.stdout + done.stderr
+    assert done.returncode == 1 and output.count("refused user alice with SCRAM-SHA-512") == 1, output
+    assert "again in" not in output and "Traceback" not in output
+    assert WRONG not in output and project.files_with(WRONG) == []
 
 
 def test_a_query_whose_password_is_revoked_names_the_broker_and_no_secret(

@@ -45,8 +45,8 @@ class _Channel(ControllerChannel):
 
 
 class Desk:
-    """Time goes by in `pass_time` alone. `head` is what the controller decides on; the leader knows no more of it than
-    what it is told by `lead`, by an answer, or by fetches."""
+    """Time goes by in `pass_time` alone. `head` is what the controller decides on; the leader knows only what
+    it got by `lead`, by an answer, or by fetches."""
 
     def __init__(self, head: MetadataImage, min_insync_replicas: int = 1) -> None:
         self.head = head
@@ -123,7 +123,7 @@ class Desk:
 
     def decide(self, on: MetadataImage | None = None, codes: bool = True) -> Code:
         """Decide on what is asked: on the head, which moves, or on the image of a controller that is none any more.
-        The answer is lost unless it is to be told."""
+        The answer is lost unless `codes` is true."""
         request, done = self._channel.asked.popleft()
         assert isinstance(request, AlterPartitionRequest)
         decision = alter_partition(self.head if on is None else on, request, LATEST, node_config())

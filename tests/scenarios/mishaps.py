@@ -23,7 +23,7 @@ from highwater.wire.messages.produce_response import ProduceResponse
 from highwater.world import Disk, Step
 from highwater.world.jobs import finished
 from tests.scenarios.stage import Stage
-from tests.scenarios.visitor import ORDERS, Told, Visitor
+from tests.scenarios.visitor import ORDERS, OffsetAnswer, Visitor
 
 PRODUCE_MS = 10_000
 
@@ -85,7 +85,7 @@ async def delete_topic(visitor: Visitor, name: str) -> None:
 
 
 async def fetch_by_id(visitor: Visitor, node: str, topic_id: Uuid) -> Code:
-    """What a consumer is told that knows the first partition by this topic id."""
+    """The answer to a consumer that knows the first partition by this topic id."""
     wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     topics = [FetchTopic(topic_id=topic_id, partitions=[wanted])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=topics, session_epoch=-1)
@@ -100,7 +100,7 @@ async def produce_as(visitor: Visitor, node: str, topic_id: Uuid, producer: int,
 
 async def batch_as(
     visitor: Visitor, node: str, topic_id: Uuid, producer: int, sequence: int, *values: bytes, acks: int = -1
-) -> Told:
+) -> OffsetAnswer:
     """One batch of an idempotent producer."""
     batch = records.build(
         [(visitor.world.clock.wall_ms(), None, value, ()) for value in values],
@@ -115,4 +115,4 @@ async def batch_as(
     )
     request = ProduceRequest(acks=acks, timeout_ms=PRODUCE_MS, topic_data=[data])
     row = (await visitor.ask(node, request, ProduceResponse)).responses[0].partition_responses[0]
-    return Told(code_of(row.error_code), row.base_offset, -1)
+    return OffsetAnswer(code_of(row.error_code), row.base_offset, -1)

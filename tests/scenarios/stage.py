@@ -179,7 +179,7 @@ class Stage(Sights):
             self.cluster.take_down(name, power_loss=False)
 
     def cut_power(self, *names: str) -> None:
-        """What was not synced may be gone, names and bytes apart; nobody is told goodbye."""
+        """What was not synced may be gone, names and bytes apart; no connection is closed."""
         for name in names:
             self.cluster.note(name, "loses power")
             self.cluster.take_down(name, power_loss=True)

@@ -1,4 +1,4 @@
-"""What the nodes of a staged cluster logged, and what was done to them: told when a scenario fails."""
+"""What the nodes of a staged cluster logged, and what was done to them. It is printed when a scenario fails."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from highwater.wire import records
 from highwater.wire.messages.fetch_request import FetchRequest
 from tests.scenarios.pair import in_step, lead, lead_again, write_alone
 from tests.scenarios.stage import Stage
-from tests.scenarios.visitor import Told
+from tests.scenarios.visitor import OffsetAnswer
 
 SEGMENT = PurePath("/data/orders-0/00000000000000000000.log")
 EPOCH_AT = 12
@@ -19,7 +19,7 @@ EPOCH_AT = 12
 
 
 def test_a10_a_follower_below_the_leaders_start_is_out_of_range_even_where_its_epoch_diverges() -> None:
-    """KAFKA-12996. n3 ends below the log start of n2, with an epoch that n2 never saw. It is told OFFSET_OUT_OF_RANGE,
+    """KAFKA-12996. n3 ends below the log start of n2, with an epoch that n2 never saw. It gets OFFSET_OUT_OF_RANGE,
     not where to cut, which would be below the start; it begins anew there and is in sync again."""
     with Stage() as stage:
         stage.create(replicas=(2, 3))
@@ -120,7 +120,7 @@ def test_a11_a_high_watermark_of_an_older_epoch_is_not_taken_for_this_ones() -> 
 
 def test_a12_an_answer_without_records_leaves_the_last_fetched_epoch_as_it_was() -> None:
     """KAFKA-15510. n3 is ahead of n4 by m2; the last answer it gets from n2 has no records. n4 is elected and writes
-    another record in the place of m2: n3 tells its last epoch as before, and so learns where to cut."""
+    another record in the place of m2: n3 sends its last epoch as before, and so learns where to cut."""
     with Stage(4, replica_lag_time_max_ms=60_000) as stage:
         stage.create(replicas=(2, 4, 3))
         stage.send(b"m1")
@@ -166,8 +166,8 @@ def test_a13_a_follower_takes_no_batch_that_is_damaged_or_of_a_later_epoch_than_
 
 def test_a19_a_consumer_learns_that_what_it_has_read_was_cut_off() -> None:
     """KIP-320. A consumer has read five records; an unclean election leaves one of them, and the new leader writes
-    more. The consumer's offset is there again, and is another record's: it is fenced with its old epoch, and told by
-    OffsetForLeaderEpoch, and by its fetch if it names its last epoch, that its history ended at offset 1."""
+    more. The consumer's offset is there again, and is another record's: it is fenced with its old epoch, and
+    OffsetForLeaderEpoch, or a fetch that names its last epoch, answers that its history ended at offset 1."""
     with Stage() as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"m1")
@@ -177,14 +177,14 @@ def test_a19_a_consumer_learns_that_what_it_has_read_was_cut_off() -> None:
             stage.send(b"m%d" % at)
         read = stage.run(stage.client.fetch("n2", 0, epoch=0))
         assert (read.code, len(read.values)) == (Code.NONE, 5)
-        assert stage.run(stage.client.epoch_end("n2", 0, epoch=0)) == Told(Code.NONE, 5, 0)
+        assert stage.run(stage.client.epoch_end("n2", 0, epoch=0)) == OffsetAnswer(Code.NONE, 5, 0)
         stage.kill("n2")
         epoch = lead(stage, "n3")
         for at in range(6):
             stage.write("n3", b"other %d" % at)
         assert stage.run(stage.client.fetch("n3", 5, epoch=0)).code is Code.FENCED_LEADER_EPOCH
         assert stage.run(stage.client.epoch_end("n3", 0, epoch=0)).code is Code.FENCED_LEADER_EPOCH
-        assert stage.run(stage.client.epoch_end("n3", 0, epoch=epoch)) == Told(Code.NONE, 1, 0)
+        assert stage.run(stage.client.epoch_end("n3", 0, epoch=epoch)) == OffsetAnswer(Code.NONE, 1, 0)
         diverged = stage.run(stage.client.fetch("n3", 5, epoch=epoch, last_epoch=0))
         assert (diverged.diverging, diverged.values) == ((0, 1), [])
         again = stage.run(stage.client.fetch("n3", 1, epoch=epoch, last_epoch=0))

@@ -37,7 +37,7 @@ def test_a7_a_fetch_that_was_sent_in_another_epoch_is_refused_and_acknowledges_n
 
 def test_a8_an_old_leader_cuts_its_tail_before_it_takes_the_new_leaders_high_watermark() -> None:
     """KAFKA-14704. n2 is cut off with a tail that is not committed; n3 leads and commits as much of its own. In one
-    answer n2 is told where its history ends and a higher high watermark: at no moment is its tail below that."""
+    answer n2 gets the end of its history and a higher high watermark: at no moment is its tail below that."""
     with Stage() as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"m1")

@@ -10,7 +10,7 @@ from highwater.model import NO_NODE
 from tests.scenarios.mishaps import decided
 from tests.scenarios.pair import in_step, lead, write_alone
 from tests.scenarios.stage import Stage
-from tests.scenarios.visitor import Told
+from tests.scenarios.visitor import OffsetAnswer
 
 EPOCHS = PurePath("/data/orders-0/leader-epoch-checkpoint")
 
@@ -71,8 +71,8 @@ def test_a3_a_follower_with_epochs_that_its_leader_never_saw_cuts_until_they_agr
         theirs.append(write_alone(stage, "n3", *(b"n3 %d" % at for at in range(3, 6))))
         lead(stage, "n2")
         assert mine[0] < theirs[0] < mine[1] < theirs[1]
-        assert stage.run(stage.client.epoch_end("n2", theirs[1])) == Told(Code.NONE, 7, mine[1])
-        assert stage.run(stage.client.epoch_end("n2", theirs[0])) == Told(Code.NONE, 6, mine[0])
+        assert stage.run(stage.client.epoch_end("n2", theirs[1])) == OffsetAnswer(Code.NONE, 7, mine[1])
+        assert stage.run(stage.client.epoch_end("n2", theirs[0])) == OffsetAnswer(Code.NONE, 6, mine[0])
         stage.write("n2", b"the end")
         stage.start("n3", waits=False)
         ends: list[int] = []
@@ -99,21 +99,21 @@ def test_a4_a_leader_remembers_its_epoch_before_it_has_written_anything() -> Non
         stage.kill("n2")
         stage.until(lambda: stage.leader() == "n3")
         epoch = stage.partition("n3").epoch
-        assert stage.run(stage.client.epoch_end("n3", epoch)) == Told(Code.NONE, 2, epoch)
-        assert stage.run(stage.client.epoch_end("n3", 0)) == Told(Code.NONE, 2, 0)
+        assert stage.run(stage.client.epoch_end("n3", epoch)) == OffsetAnswer(Code.NONE, 2, epoch)
+        assert stage.run(stage.client.epoch_end("n3", 0)) == OffsetAnswer(Code.NONE, 2, 0)
         stage.until(lambda: stage.log("n3").epoch_file.in_step)
         stage.cut_power("n3")
         assert stage.storage("n3").file(EPOCHS).data == b"0\n2\n0 0\n%d 2\n" % epoch
         later = lead(stage, "n3")
-        assert stage.run(stage.client.epoch_end("n3", later)) == Told(Code.NONE, 2, later)
+        assert stage.run(stage.client.epoch_end("n3", later)) == OffsetAnswer(Code.NONE, 2, later)
         stage.write("n3", b"m3")
         assert stage.run(stage.client.delete_records("n3", 2)) is Code.NONE
-        assert stage.run(stage.client.epoch_end("n3", 0)) == Told(Code.NONE, 2, 0)
+        assert stage.run(stage.client.epoch_end("n3", 0)) == OffsetAnswer(Code.NONE, 2, 0)
 
 
 def test_a5_a_follower_forgets_epochs_in_which_it_wrote_nothing_when_its_leader_has_none_of_them() -> None:
     """KAFKA-10706. n3 led three times and wrote nothing; n2, with a longer log, leads now and never heard of those
-    epochs. There is no record to cut, but the epochs go all the same: else it would be told to cut for ever."""
+    epochs. There is no record to cut, but the epochs go all the same: else it would have to cut its log for ever."""
     with Stage() as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"m1")

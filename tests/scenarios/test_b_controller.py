@@ -18,8 +18,8 @@ LED_BY_2, LED_BY_3, LED_BY_4 = (TopicPartition(f"led-by-{number}", 0) for number
 
 
 def test_b11_two_brokers_whose_sessions_end_in_the_same_tick_both_leave_every_isr() -> None:
-    """Setup: 3 and 4 are in every ISR and lead something. Fault: both lose power at once, so that only their sessions
-    tell. Must hold: both are out of all ISRs, and each leadership has moved once (KAFKA-13173)."""
+    """Setup: 3 and 4 are in every ISR and lead something. Fault: both lose power at once, so that only the end of
+    their sessions shows it. Must hold: both are out of all ISRs, and each leadership has moved once (KAFKA-13173)."""
     with Stage(4, watched=True, broker_heartbeat_interval_ms=50) as stage:
         stage.create(LED_BY_2, (2, 3, 4))
         stage.create(LED_BY_3, (3, 4, 2))

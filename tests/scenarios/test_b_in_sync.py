@@ -195,7 +195,7 @@ def test_b6_writes_that_wait_for_the_last_laggard_are_acknowledged_when_the_shri
         desk.look_for_laggards()
         assert (desk.asked, codes) == ([1], [])
         assert desk.decide() is Code.NONE
-        assert codes == [], "the answer does not tell by which settings it was decided"
+        assert codes == [], "the answer does not say by which settings it was decided"
         desk.learn()
         assert (codes, desk.partition.log.high_watermark) == ([Code.NONE], 1)
 
@@ -231,7 +231,7 @@ def test_b7_below_min_insync_replicas_nothing_is_committed_and_no_reader_sees_mo
         assert stage.run(stage.client.fetch("n2", 0)).values == [b"a", b"b"]
         stage.until(lambda: pending.done)
         assert pending.result is not None
-        assert pending.result.code in (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        assert pending.result.code is Code.REQUEST_TIMED_OUT
         stage.heal()
         stage.until(lambda: stage.log("n2").high_watermark == 4)
         assert stage.read() == [b"a", b"b", b"c", b"d"]

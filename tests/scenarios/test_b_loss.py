@@ -85,7 +85,7 @@ def test_b14_a_leader_cut_off_from_the_others_commits_nothing_for_the_clients_it
 
 def test_b17_a_broker_that_missed_a_deletion_and_a_creation_drops_the_old_topic_before_it_serves() -> None:
     """Setup: 4 has a replica. Fault: while it is down the topic is deleted and made anew. Must hold: its old log is
-    told by its topic id and never used; who reads by the old id notices (KAFKA-14616, KAFKA-16157)."""
+    recognised by its topic id and never used; a client that reads by the old id notices (KAFKA-14616, KAFKA-16157)."""
     with Stage(4) as stage:
         stage.create(replicas=(2, 3, 4))
         stage.send(b"old 1", b"old 2")
@@ -108,7 +108,7 @@ def test_b17_a_broker_that_missed_a_deletion_and_a_creation_drops_the_old_topic_
 
 def test_b18_an_unclean_election_loses_exactly_what_the_elected_one_lacked() -> None:
     """Setup: unclean election is on, 3 has the first two of four acknowledged records. Fault: leader 2 dies. Must
-    hold: 3 leads with those two; a producer that wrote more is told so, and the old leader gives up the rest."""
+    hold: 3 leads with those two; a producer that wrote more gets an error, and the old leader gives up the rest."""
     with Stage(3) as stage:
         stage.create(replicas=(2, 3), unclean_leader_election_enable="true")
         topic = stage.truth.topics.by_name[ORDERS.topic].id

@@ -93,7 +93,7 @@ def durable_state(stage: Stage, name: str) -> str:
 
 def test_c6_a_leader_that_is_cut_from_the_majority_but_not_from_clients_resigns_within_its_timeout() -> None:
     """The active controller, with fetches of the other voters on hold, is cut from them and keeps its clients: it must
-    not go on as the only one that believes in it, nor tell a client that anything is decided."""
+    not go on as a controller that no other node knows, nor answer a client that anything is decided."""
     with Stage(3, voters=3, watched=True) as stage:
         old = controller(stage)
         stage.until(lambda: agree(stage, *stage.cluster.names))

@@ -107,7 +107,7 @@ def filled(stage: Stage, **configs: object) -> None:
 
 @pytest.mark.parametrize("pause", [0.0, 0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.008])
 def test_a_second_delete_records_is_answered_at_any_moment_after_the_first(pause: float) -> None:
-    """The answer that tells a follower of the second log start may come when it has moved on to tell of its first."""
+    """The answer with the second log start may come when the follower is about to report its first."""
     with Stage(3) as stage:
         filled(stage)
         first = stage.begin(stage.visitor("one").delete_records("n2", 2), by="one")
@@ -247,3 +247,14 @@ def test_a_deletion_is_judged_by_the_elr_of_the_same_metadata_as_the_brokers() -
         stage.until(lambda: asked.done)
         assert asked.result is Code.REQUEST_TIMED_OUT
         assert decided(stage).elr == (3,)
+
+
+def test_delete_records_fails_if_its_log_start_could_not_be_written_down_in_time() -> None:
+    """A kill -9 could bring the records back, so it must not be answered as done."""
+    with Stage(1) as stage:
+        stage.create(replicas=(1,))
+        for at in range(3):
+            stage.send(b"v%d" % at)
+        fault = stage.storage("n1").fail("append", f"{LOG_STARTS}*", errno.ENOSPC, times=None)
+        assert stage.run(stage.client.delete_records("n1", 2)) is Code.REQUEST_TIMED_OUT
+        assert fault.struck

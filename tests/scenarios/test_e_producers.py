@@ -10,12 +10,14 @@ from highwater.errors import Code
 from highwater.log.producer_state import MAX_SEQUENCE
 from tests.scenarios.mishaps import batch_as, decided
 from tests.scenarios.stage import ORDERS, Stage
-from tests.scenarios.visitor import Told
+from tests.scenarios.visitor import OffsetAnswer
 
 PRODUCER = 7
 
 
-def sent(stage: Stage, node: str, sequence: int, *values: bytes, producer: int = PRODUCER, acks: int = -1) -> Told:
+def sent(
+    stage: Stage, node: str, sequence: int, *values: bytes, producer: int = PRODUCER, acks: int = -1
+) -> OffsetAnswer:
     topic = stage.truth.topics.by_name[ORDERS.topic].id
     return stage.run(batch_as(stage.client, node, topic, producer, sequence, *values, acks=acks))
 

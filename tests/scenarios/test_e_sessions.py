@@ -73,8 +73,8 @@ def test_e10_no_partition_starves_in_a_session_whose_answers_are_always_full() -
 
 def test_e10_a_session_is_held_to_leader_epochs_and_to_its_own() -> None:
     """Setup: a session follows a partition of leader 2. Fault: 3 leads and then 2 again, while the session lives. Must
-    hold: an incremental fetch that says nothing of the partition is fenced all the same (KAFKA-9338); a turn out of
-    order and a session that is not there are told as such."""
+    hold: an incremental fetch that says nothing of the partition is fenced all the same (KAFKA-9338); an epoch out of
+    order and a session that is not there have errors of their own."""
     with Stage(3) as stage:
         stage.create(replicas=(2, 3))
         topic = stage.truth.topics.by_name[ORDERS.topic].id

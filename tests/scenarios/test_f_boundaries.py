@@ -217,7 +217,7 @@ def test_a_replica_that_meets_a_mistake_while_it_is_made_is_made_later_and_the_o
 def test_a_fetch_that_meets_a_mistake_after_it_has_waited_ends_with_its_connection(
     woken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one whose handler does: who is never answered could not tell."""
+    """As after an exception in a handler: a client that gets no answer could not notice it."""
     true, mistakes = k01_fetch.read, [MISTAKE]
 
     def mistaken(*args: Any) -> Any:

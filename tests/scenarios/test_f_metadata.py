@@ -17,7 +17,7 @@ METADATA = "/data/__cluster_metadata-0/*.log"
 
 
 def miss_decisions(stage: Stage) -> None:
-    """n2 is told of them together, in one answer of several batches."""
+    """n2 gets them together, in one answer of several batches."""
     stage.cut("n1", "n2")
     for name in TOPICS:
         stage.run(stage.client.create(TopicPartition(name, 0), (1,), {}))

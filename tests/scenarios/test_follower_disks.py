@@ -87,7 +87,7 @@ def test_records_that_could_not_be_synced_are_never_acknowledged() -> None:
         stage.create(replicas=(2, 3), flush_messages=1)
         stage.send(b"v0")
         stage.until(lambda: stage.log("n3").high_watermark == 1)
-        stage.cut("n3", "n1")  # that its disk fails is not told: it stays in the ISR
+        stage.cut("n3", "n1")  # the failure of its disk is not reported: it stays in the ISR
         stage.storage("n3").fail("sync", "*/orders-0/*.log", errno.EIO)
         stage.begin(stage.client.produce("n2", b"v1", ms=1000))
         stage.until(lambda: stage.log("n3").offline is not None)
@@ -124,7 +124,7 @@ def test_a_follower_catches_up_with_a_log_that_begins_amid_a_batch() -> None:
 
 def test_a_follower_catches_up_whose_own_tail_ends_where_the_leaders_log_begins_amid_a_batch() -> None:
     """n2 has a record at 3 that n3 does not have. n3 has a batch from 3 to 5, of which the first record is deleted: no
-    epoch tells the two apart any more, and the batch does not fit behind n2's end."""
+    epoch distinguishes the two any more, and the batch does not fit behind n2's end."""
     with Stage(3, watched=True) as stage:
         diverged(stage, b"more", b"and more")
         stage.run(stage.client.delete_records("n3", 4))

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 import pytest
 
 from highwater.log.scan import BadBatch
 from highwater.metadata.brokers import DIRECTORY_LOST
-from highwater.wire import records
+from tests.scenarios.damaged_replicas import (
+    FAST,
+    SENT,
+    is_intact,
+    rot,
+    sync_everything,
+)
 from tests.scenarios.mishaps import decided
-from tests.scenarios.stage import ORDERS, Stage
-
-SENT = [b"v%d" % at for at in range(20)]
-FIRST = PurePath(f"/data/{ORDERS}/{0:020d}.log")
-FAST = {"log_flush_offset_checkpoint_interval_ms": 1000, "log_initial_task_delay_ms": 500}
-
-
-def rot(stage: Stage, name: str) -> int:
-    """The fourth batch rots on the disk; where it begins."""
-    at = [position for position, _, _ in records.walk(memoryview(bytes(stage.storage(name).file(FIRST).data)))][3]
-    stage.storage(name).damage(FIRST, at + 63, b"\xff\xff")
-    return at
-
-
-def is_intact(stage: Stage, name: str) -> bool:
-    data = memoryview(bytes(stage.storage(name).file(FIRST).data))
-    return all(records.is_intact(data[position : position + size]) for position, size, _ in records.walk(data))
+from tests.scenarios.stage import Stage
 
 
 @pytest.mark.parametrize("stop", ["kill", "stop"])
@@ -39,9 +27,7 @@ def test_a_damaged_replica_is_fetched_anew_though_its_broker_stops_when_it_is_kn
             stage.send(value)
         stage.until(lambda: stage.log("n3").high_watermark == len(SENT))
         log = stage.log("n3")
-        stage.node("n3").world.call(log.flush)
-        stage.until(lambda: log.durable_end == len(SENT))
-        stage.pass_time(2.1)
+        sync_everything(stage, "n3")
         at = rot(stage, "n3")
         stage.cut("n1", "n3", one_way=True)
         log.found_damaged(BadBatch(log.segments[0].file.path, at, "its checksum is wrong"))

@@ -9,8 +9,8 @@ from tests.scenarios.test_e_groups import OFFSETS, Consumers, _settings
 
 
 def test_a_broker_fetches_nothing_before_it_has_applied_its_own_registration() -> None:
-    """n3 starts and cannot reach the controller: n2 hears nothing from an incarnation that it could not tell from the
-    next one. That one has lost its tail, and is not in the ISR before it has everything (KIP-903)."""
+    """n3 starts and cannot reach the controller: n2 hears nothing from an incarnation that it could not distinguish
+    from the next one. That one has lost its tail, and is not in the ISR before it has everything (KIP-903)."""
     with Stage(3, watched=True, replica_lag_time_max_ms=30_000) as stage:
         stage.create(replicas=(2, 3))
         for at in range(5):
@@ -90,8 +90,8 @@ def test_a_leader_that_lost_its_tail_learns_from_the_next_one_where_each_epoch_b
 
 def test_a_broker_leads_nothing_before_it_has_applied_its_own_registration() -> None:
     """n2 lost power and its tail, and starts again while metadata still has it lead. In the epoch of its last life it,
-    or a coordinator on it, would give an offset that its follower has to another record, and nobody could tell the two
-    apart."""
+    or a coordinator on it, would give an offset that its follower has to another record, and no
+    epoch would distinguish the two."""
     with Stage(3, replica_lag_time_max_ms=30_000) as stage:
         stage.create(replicas=(2, 3))
         for at in range(10):

@@ -8,45 +8,26 @@ from pathlib import PurePath
 import pytest
 
 from highwater.errors import Code
-from highwater.log.scan import BadBatch
 from highwater.metadata.brokers import DIRECTORY_LOST
-from highwater.model import NO_NODE, TopicPartition
+from highwater.model import NO_NODE
 from highwater.wire import records
 from highwater.wire.messages.partition_change_record import PartitionChangeRecord
+from tests.scenarios.damaged_replicas import (
+    DELAY_SECONDS,
+    SENT,
+    UNCLEAN,
+    aside,
+    begun_anew,
+    damage,
+    fail,
+    keep_a_copy_of_2,
+    remove_segment,
+    send_all,
+    stop_2_and_lose_3,
+)
 from tests.scenarios.mishaps import decided, delete_topic, replace_disk
 from tests.scenarios.stage import ORDERS, Stage
 from tests.unit.controller.clusters import then
-
-SENT = [b"v%d" % at for at in range(20)]
-DELAY_SECONDS = 61.0
-"""A little more than file.delete.delay.ms."""
-UNCLEAN = 1
-
-
-def send_all(stage: Stage) -> None:
-    for value in SENT:
-        stage.send(value)
-    for replica in decided(stage).isr:
-        stage.until(lambda name=f"n{replica}": stage.log(name).high_watermark == len(SENT))  # type: ignore[misc]
-
-
-def damage(stage: Stage, name: str) -> None:
-    log = stage.log(name)
-    log.found_damaged(BadBatch(log.active.file.path, 0, "its checksum is wrong"))
-
-
-def fail(stage: Stage, name: str) -> None:
-    stage.log(name).storage_failed(OSError(5, "EIO"))
-
-
-def aside(stage: Stage, name: str, tp: TopicPartition = ORDERS) -> list[str]:
-    """Directories of the partition that are out of service."""
-    entries = stage.storage(name).directory(PurePath("/data")).entries
-    return [entry for entry in entries if entry.startswith(f"{tp}.")]
-
-
-def begun_anew(stage: Stage, name: str) -> bool:
-    return stage.has(name) and stage.log(name).log_end == 0
 
 
 def begin_anew_beside_the_dead(stage: Stage) -> None:
@@ -64,6 +45,14 @@ def alone_in_sync(stage: Stage, **configs: object) -> None:
     send_all(stage)
     stage.kill("n3")
     stage.until(lambda: set(decided(stage).isr) == {2})
+
+
+def alone_in_sync_beside_an_empty_replica(stage: Stage) -> None:
+    """2 is the last of the ISR. 3 serves again and cannot fetch. Unclean elections are allowed."""
+    alone_in_sync(stage, unclean_leader_election_enable="true")
+    stage.start("n3", waits=False)
+    stage.cut("n3", "n2")
+    stage.until(lambda: stage.serves("n3"))
 
 
 def test_a_damaged_log_is_kept_while_the_replicas_with_everything_are_dead() -> None:
@@ -167,14 +156,7 @@ def test_a_log_that_began_anew_is_not_elected_before_it_has_what_is_committed() 
 def test_a_damaged_log_is_kept_though_one_with_less_is_in_sync() -> None:
     """3 loses with its power what it had not synced, and leads again: there is no other copy of it."""
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
-        stage.create(replicas=(2, 3))
-        send_all(stage)
-        stage.cut_power("n3")
-        stage.lose_records("n3", 0)
-        damage(stage, "n2")
-        stage.until(lambda: begun_anew(stage, "n2"))
-        stage.start("n3")
-        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        keep_a_copy_of_2(stage)
         stage.pass_time(DELAY_SECONDS)
         (kept,) = aside(stage, "n2")
         stage.kill("n2")
@@ -186,10 +168,7 @@ def test_a_damaged_log_is_kept_though_one_with_less_is_in_sync() -> None:
 
 def test_the_last_copy_that_is_damaged_keeps_the_lead_though_unclean_elections_are_allowed() -> None:
     with Stage(3) as stage:
-        alone_in_sync(stage, unclean_leader_election_enable="true")
-        stage.start("n3", waits=False)
-        stage.cut("n3", "n2")
-        stage.until(lambda: stage.serves("n3"))
+        alone_in_sync_beside_an_empty_replica(stage)
         damage(stage, "n2")
         stage.holds_for(5.0, lambda: decided(stage).leader == 2)
         assert decided(stage).directory(2) != DIRECTORY_LOST
@@ -197,10 +176,7 @@ def test_the_last_copy_that_is_damaged_keeps_the_lead_though_unclean_elections_a
 
 def test_the_last_copy_whose_disk_fails_gives_the_lead_to_another_where_unclean_elections_are_allowed() -> None:
     with Stage(3) as stage:
-        alone_in_sync(stage, unclean_leader_election_enable="true")
-        stage.start("n3", waits=False)
-        stage.cut("n3", "n2")
-        stage.until(lambda: stage.serves("n3"))
+        alone_in_sync_beside_an_empty_replica(stage)
         fail(stage, "n2")
         stage.until(lambda: stage.leader() == "n3")
         stage.heal()
@@ -303,8 +279,8 @@ def test_a_damaged_log_that_was_kept_goes_once_its_partition_is_another_brokers(
 
 
 def test_a_replica_that_was_fetched_anew_and_failed_as_the_last_copy_leads_again_once_it_is_back() -> None:
-    """It led before it heard that another led with it in the ISR, so that what it was is still kept. Nobody leads who
-    could tell it what is committed: it has all of that."""
+    """It led before it heard that another led with it in the ISR, so that what it was is still kept. There is no
+    leader that could send it what is committed: it has all of that."""
     with Stage(3, broker_session_timeout_ms=9_000) as stage:
         stage.create(replicas=(2, 3))
         send_all(stage)
@@ -369,14 +345,7 @@ LOST = [
 def test_a_broker_that_lost_something_after_a_clean_stop_is_not_eligible_to_lead(what: str) -> None:
     """2 stopped in order and is in the ELR; 3, which led after it, is gone. What 2 acknowledged is no longer there."""
     with Stage(4, broker_session_timeout_ms=1500, expects_failures=True) as stage:
-        stage.create(replicas=(2, 3), min_insync_replicas=2, internal_segment_bytes=70)
-        for value in (b"a", b"b", b"c"):
-            stage.send(value)
-        stage.stop("n2")
-        stage.until(lambda: decided(stage).leader == 3)
-        stage.kill("n3")
-        stage.until(lambda: decided(stage).leader == NO_NODE)
-        assert 2 in decided(stage).elr
+        stop_2_and_lose_3(stage, (b"a", b"b", b"c"))
 
         storage, log = stage.storage("n2"), PurePath(f"/data/{ORDERS}/{0:020d}.log")
         if what == "a log is removed":
@@ -439,9 +408,3 @@ def test_the_last_copy_that_lacks_a_segment_keeps_the_lead() -> None:
         stage.pass_time(5)
         assert decided(stage).leader == 3
         assert stage.values("n3") == [b"a", b"c", b"d"]
-
-
-def remove_segment(stage: Stage, name: str, base_offset: int) -> None:
-    entries = stage.storage(name).directory(PurePath(f"/data/{ORDERS}")).entries
-    for each in [each for each in entries if each.startswith(f"{base_offset:020d}.")]:
-        del entries[each]

@@ -81,7 +81,9 @@ def test_a_log_that_is_damaged_again_before_it_is_reported_goes_in_another_epoch
         damage(stage, "n3")
         stage.until(lambda: decided(stage).directory(3) == DIRECTORY_LOST)
         stage.until(lambda: stage.has("n3") and stage.log("n3") is not first)
-        stage.cut("n3", "n1", one_way=True)  # where the second log lies is not told before it is damaged, too
+        stage.cut(
+            "n3", "n1", one_way=True
+        )  # the place of the second log is not reported before that log is damaged, too
         stage.until(lambda: stage.log("n3").log_end == 20)
         stage.pass_time(0.1)
         stage.cut("n3", "n2", one_way=True)

@@ -15,26 +15,42 @@ from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import NO_NODE, TopicPartition
 from highwater.wire import records
 from highwater.world import Disk, Step
+from tests.scenarios.damaged_replicas import (
+    FAST,
+    FIRST,
+    SENT,
+    aside,
+    damage,
+    forget_the_first_segment,
+    is_intact,
+    keep_a_copy_of_2,
+    remove_segment,
+    rot,
+    send_all,
+    stop_2,
+    sync_everything,
+)
 from tests.scenarios.mishaps import decided, delete_topic
 from tests.scenarios.stage import ORDERS, Stage
-from tests.scenarios.test_forgotten_damage import FAST, FIRST, SENT, is_intact, rot
-from tests.scenarios.test_last_copies import aside, begun_anew, damage, remove_segment, send_all
-from tests.scenarios.test_replicas_over_several_starts import sync_everything
 
 MARK = PurePath(f"/data/{ORDERS}/{names.DAMAGE_MARK}")
 
 
-@pytest.fixture
-def slow_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The threads are busy: a mark is written three seconds after it was asked for."""
+def delay_marks(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """The threads are busy: a mark is written so long after it was asked for."""
     replace = checkpoint.replace_file
 
     def replace_later(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
         if path.name == names.DAMAGE_MARK:
-            yield Step(takes=3.0)
+            yield Step(takes=seconds)
         yield from replace(disk, path, data)
 
     monkeypatch.setattr(checkpoint, "replace_file", replace_later)
+
+
+@pytest.fixture
+def slow_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    delay_marks(monkeypatch, 3.0)
 
 
 def is_marked(stage: Stage, name: str) -> bool:
@@ -185,14 +201,7 @@ def test_a_mark_that_found_no_room_is_not_written_twice_at_a_time(monkeypatch: p
 
 
 def test_damage_is_reported_though_the_disk_hangs_while_it_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    replace = checkpoint.replace_file
-
-    def hang(disk: Disk, path: PurePath, data: bytes) -> Generator[Step, None, None]:
-        if path.name == names.DAMAGE_MARK:
-            yield Step(takes=3600.0)
-        yield from replace(disk, path, data)
-
-    monkeypatch.setattr(checkpoint, "replace_file", hang)
+    delay_marks(monkeypatch, 3600.0)
     with Stage(3, expects_failures=True) as stage:
         stage.create(replicas=(2, 3))
         send_all(stage)
@@ -204,14 +213,7 @@ def test_a_follower_that_is_damaged_later_is_fetched_again_though_an_old_copy_of
     """As in test_a_damaged_log_is_kept_though_one_with_less_is_in_sync, a copy is kept for good. Much later the last
     batch of 2 rots: its epoch, which no checksum covers. The leader 3 is whole."""
     with Stage(3, broker_session_timeout_ms=9_000, expects_failures=True) as stage:
-        stage.create(replicas=(2, 3))
-        send_all(stage)
-        stage.cut_power("n3")
-        stage.lose_records("n3", 0)
-        damage(stage, "n2")
-        stage.until(lambda: begun_anew(stage, "n2"))
-        stage.start("n3")
-        stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        keep_a_copy_of_2(stage)
         assert aside(stage, "n2")
         sent = [b"a", b"b", b"c"]
         for value in sent:
@@ -311,13 +313,8 @@ def test_a_log_that_lacks_its_first_and_its_last_segment_is_fetched_anew() -> No
     the first segment, of which only the indexes are left."""
     sent = [b"a", b"b", b"c", b"d"]
     with Stage(3, expects_failures=True) as stage:
-        stage.create(replicas=(2, 3), internal_segment_bytes=70)
-        for value in sent:
-            stage.send(value)
-        stage.stop("n2")
-        stage.until(lambda: decided(stage).leader == 3)
-        stage.storage("n2").spoil(PurePath("/data/log-start-offset-checkpoint"), b"0\n0\n")
-        del stage.storage("n2").directory(PurePath(f"/data/{ORDERS}")).entries[FIRST.name]
+        stop_2(stage, sent)
+        forget_the_first_segment(stage)
         remove_segment(stage, "n2", 3)
         stage.start("n2")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})

@@ -76,7 +76,7 @@ def test_a_shrink_in_the_same_metadata_as_a_raised_bound_counts_by_the_new_one()
 
 
 def test_another_bound_while_no_replica_leads_does_not_make_the_partition_leaderless_for_good() -> None:
-    """Just then an operator tries it. The ELR means nothing under another bound, but it alone tells who may lead."""
+    """Just then an operator tries it. The ELR means nothing under another bound, but it alone names who may lead."""
     with Stage(4, broker_session_timeout_ms=1500) as stage:
         three_in_sync(stage)
         for name in ("n4", "n2", "n3"):

@@ -15,18 +15,24 @@ from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import NO_NODE, TopicPartition
 from highwater.sim.simulation import NodeFailed
 from highwater.wire import records
+from tests.scenarios.damaged_replicas import (
+    FAST,
+    FIRST,
+    SENT,
+    UNCLEAN,
+    aside,
+    call_3_lost_for_a_while,
+    fail,
+    forget_the_first_segment,
+    is_in_sync_and_leads_with_everything,
+    is_intact,
+    remove_segment,
+    rot,
+    stop_2,
+    sync_everything,
+)
 from tests.scenarios.mishaps import decided
 from tests.scenarios.stage import ORDERS, Stage
-from tests.scenarios.test_forgotten_damage import FAST, FIRST, SENT, is_intact, rot
-from tests.scenarios.test_last_copies import UNCLEAN, aside, fail, remove_segment
-
-
-def sync_everything(stage: Stage, name: str) -> None:
-    """All records of the replica are durable, and the recovery point says so."""
-    log = stage.log(name)
-    stage.node(name).world.call(log.flush)
-    stage.until(lambda: log.durable_end == log.log_end)
-    stage.pass_time(2.1)
 
 
 def lose_3(stage: Stage) -> None:
@@ -96,15 +102,7 @@ def test_a_replica_that_is_being_fetched_again_goes_on_after_a_restart() -> None
 def test_a_replica_for_which_descriptors_were_short_is_not_fetched_again_as_a_whole_after_the_next_start() -> None:
     """An operator raises the limit of descriptors and starts the broker again: its logs are whole."""
     with Stage(3, expects_failures=True) as stage:
-        stage.create(replicas=(2, 3))
-        for value in SENT:
-            stage.send(value)
-        stage.stop("n3")
-        stage.storage("n3").fail("open", f"/data/{ORDERS}/*.log", errno.EMFILE, times=None)
-        stage.start("n3", waits=False)
-        stage.until(lambda: decided(stage).directory(3) == DIRECTORY_LOST)
-        stage.kill("n3")
-        stage.storage("n3").mend()
+        call_3_lost_for_a_while(stage)
         stage.start("n3")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert aside(stage, "n3") == [], "a whole log was put aside, and everything was fetched again"
@@ -152,7 +150,7 @@ def test_records_that_were_deleted_stay_deleted_in_the_last_copy_that_lacks_a_se
 
 
 def test_a_replica_without_its_first_segment_is_fetched_anew_though_its_first_start_is_killed() -> None:
-    """2 finds what it lacks, and is killed before it has told anybody. The next start follows no clean stop."""
+    """2 finds what it lacks, and is killed before it has reported that. The next start follows no clean stop."""
     with Stage(3, expects_failures=True) as stage:
         stage.create(replicas=(2, 3), internal_segment_bytes=70)
         sent = [b"a", b"b", b"c"]
@@ -165,14 +163,7 @@ def test_a_replica_without_its_first_segment_is_fetched_anew_though_its_first_st
         stage.until(lambda: stage.said("n2", "may lack committed records"))
         stage.kill("n2")
         stage.start("n2")
-        stage.until(lambda: set(decided(stage).isr) == {2, 3})
-        in_sync = stage.values("n2")
-        stage.stop("n3")
-        stage.until(lambda: stage.leads("n2"))
-        stage.start("n3")
-        stage.until(lambda: set(decided(stage).isr) == {2, 3})
-        stage.pass_time(5.0)
-        assert (in_sync, stage.values("n3"), stage.read()) == (sent, sent, sent)
+        is_in_sync_and_leads_with_everything(stage, sent)
 
 
 def test_the_last_copy_that_failed_and_then_lacks_a_segment_leads_again() -> None:
@@ -219,11 +210,7 @@ def test_a_replica_that_lacks_a_segment_is_in_no_isr_before_its_loss_is_reported
     second later. Meanwhile 3 stops in order: 2 must not lead."""
     sent = [b"a", b"b", b"c"]
     with Stage(3, expects_failures=True) as stage:
-        stage.create(replicas=(2, 3), internal_segment_bytes=70)
-        for value in sent:
-            stage.send(value)
-        stage.stop("n2")
-        stage.until(lambda: decided(stage).leader == 3)
+        stop_2(stage, sent)
         remove_segment(stage, "n2", 0)
         report, lost = ReplicaDirectories.report, [True]
 
@@ -270,15 +257,7 @@ def test_a_whole_copy_for_which_descriptors_were_short_can_be_elected_if_the_oth
     """3 was called lost, since its log could not be opened for a while. It starts again, and 2 dies for good before 3
     has fetched anything: all records are on 3."""
     with Stage(3, expects_failures=True) as stage:
-        stage.create(replicas=(2, 3))
-        for value in SENT:
-            stage.send(value)
-        stage.stop("n3")
-        stage.storage("n3").fail("open", f"/data/{ORDERS}/*.log", errno.EMFILE, times=None)
-        stage.start("n3", waits=False)
-        stage.until(lambda: decided(stage).directory(3) == DIRECTORY_LOST)
-        stage.kill("n3")
-        stage.storage("n3").mend()
+        call_3_lost_for_a_while(stage)
         stage.cut("n2", "n3")
         stage.start("n3")
         stage.kill("n2")
@@ -294,13 +273,8 @@ def test_a_replica_whose_first_segment_left_its_indexes_alone_is_fetched_anew() 
     indexes show which segment is gone, and that is not the end of the log."""
     sent = [b"a", b"b", b"c"]
     with Stage(3, expects_failures=True) as stage:
-        stage.create(replicas=(2, 3), internal_segment_bytes=70)
-        for value in sent:
-            stage.send(value)
-        stage.stop("n2")
-        stage.until(lambda: decided(stage).leader == 3)
-        stage.storage("n2").spoil(PurePath("/data/log-start-offset-checkpoint"), b"0\n0\n")
-        del stage.storage("n2").directory(PurePath(f"/data/{ORDERS}")).entries[FIRST.name]
+        stop_2(stage, sent)
+        forget_the_first_segment(stage)
         stage.start("n2")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
         assert stage.said("n2", "lacks a segment")

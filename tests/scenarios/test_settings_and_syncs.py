@@ -1,7 +1,10 @@
-"""flush.messages that is set while records are under way."""
+"""flush.messages: set while records are under way, and with a disk that fails."""
 
 from __future__ import annotations
 
+import errno
+
+from highwater.errors import Code
 from highwater.metadata.configs import ResourceType
 from highwater.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -49,3 +52,12 @@ def test_a_leader_syncs_what_it_has_when_only_that_counts() -> None:
         stage.heal()
         stage.until(lambda: stage.leads("n3"))
         stage.until(lambda: stage.log("n3").durable_end == 1)
+
+
+def test_in_flush_mode_a_record_with_acks_1_is_not_acknowledged_if_its_sync_fails() -> None:
+    with Stage(1, expects_failures=True) as stage:
+        stage.create(replicas=(1,), flush_messages=1)
+        stage.send(b"kept")
+        fault = stage.storage("n1").fail("sync", f"/data/{ORDERS}/*.log", errno.EIO)
+        answer = stage.run(stage.client.produce("n1", b"lost", acks=1))
+        assert fault.struck and answer.code is Code.KAFKA_STORAGE_ERROR

@@ -53,7 +53,7 @@ LATEST, EARLIEST = -1, -2
 PREFERRED, UNCLEAN = 0, 1
 
 
-class Told(NamedTuple):
+class OffsetAnswer(NamedTuple):
     """What a leader said of an offset: of ListOffsets, and of where an epoch ended."""
 
     code: Code
@@ -127,7 +127,7 @@ class Visitor:
 
     async def produce(
         self, node: str, *values: bytes, tp: TopicPartition = ORDERS, acks: int = -1, ms: int = 5_000
-    ) -> Told:
+    ) -> OffsetAnswer:
         """One batch, asked once of this node; with its timeout in `ms`. With acks=0 there is no answer."""
         now_ms = self.world.clock.wall_ms()
         batch = records.build([(now_ms, None, value, ()) for value in values])
@@ -139,7 +139,7 @@ class Visitor:
         request = ProduceRequest(acks=acks, timeout_ms=ms, topic_data=[data])
         answer = await self.ask(node, request, ProduceResponse)
         row = answer.responses[0].partition_responses[0]
-        return Told(code_of(row.error_code), row.base_offset, -1)
+        return OffsetAnswer(code_of(row.error_code), row.base_offset, -1)
 
     async def fetch(
         self,
@@ -189,14 +189,16 @@ class Visitor:
         preferred = row.preferred_read_replica
         return Fetched(code_of(row.error_code), values, row.high_watermark, row.log_start_offset, diverging, preferred)
 
-    async def list_offset(self, node: str, when: int = LATEST, *, tp: TopicPartition = ORDERS, epoch: int = -1) -> Told:
+    async def list_offset(
+        self, node: str, when: int = LATEST, *, tp: TopicPartition = ORDERS, epoch: int = -1
+    ) -> OffsetAnswer:
         wanted = ListOffsetsPartition(partition_index=tp.partition, timestamp=when, current_leader_epoch=epoch)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=tp.topic, partitions=[wanted])])
         answer = await self.ask(node, request, ListOffsetsResponse)
         row = answer.topics[0].partitions[0]
-        return Told(code_of(row.error_code), row.offset, row.leader_epoch)
+        return OffsetAnswer(code_of(row.error_code), row.offset, row.leader_epoch)
 
-    async def epoch_end(self, node: str, asked: int, *, tp: TopicPartition = ORDERS, epoch: int = -1) -> Told:
+    async def epoch_end(self, node: str, asked: int, *, tp: TopicPartition = ORDERS, epoch: int = -1) -> OffsetAnswer:
         """OffsetForLeaderEpoch, as a consumer asks: the largest epoch not above `asked`, and where it ended."""
         wanted = OffsetForLeaderPartition(partition=tp.partition, current_leader_epoch=epoch, leader_epoch=asked)
         topics = [OffsetForLeaderTopic(topic=tp.topic, partitions=[wanted])]
@@ -204,7 +206,7 @@ class Visitor:
             node, OffsetForLeaderEpochRequest(replica_id=-1, topics=topics), OffsetForLeaderEpochResponse
         )
         row = answer.topics[0].partitions[0]
-        return Told(code_of(row.error_code), row.end_offset, row.leader_epoch)
+        return OffsetAnswer(code_of(row.error_code), row.end_offset, row.leader_epoch)
 
     async def delete_records(self, node: str, offset: int, tp: TopicPartition = ORDERS) -> Code:
         """Up to `offset`; answered once every live replica has done so."""

@@ -103,7 +103,7 @@ STEPS = 500_000
 
 
 def keep_their_promises(seeds: Sequence[int]) -> None:
-    """The first seed that finds anything is told with its timeline; then, whether the run was worth its time."""
+    """Reports the first seed that finds anything, with its timeline; then, whether the run was worth its time."""
     tally = Tally()
     for seed in seeds:
         found = tally.run(seed)

@@ -30,7 +30,7 @@ HEAL_SECONDS, RUN_SECONDS = 60.0, 400.0
 
 
 class GroupTrial:
-    """Deterministic in its seed. `load` tells what its members saw."""
+    """Deterministic in its seed. `load` has what its members saw."""
 
     def __init__(self, seed: int) -> None:
         plan = Random(f"groups {seed}")

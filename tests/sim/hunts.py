@@ -1,7 +1,7 @@
 """Seeds that have found a fault once, when its mend was taken back: each fault with the profile that goes after it.
 
-A change of the code gives every seed another story, so that a seed may find its fault no more. `make mutants` tells;
-then `python tests/mutations/hunt.py --write` looks for others.
+A change of the code gives every seed another story, so that a seed may no longer find its fault. `make mutants` shows
+that; then `python tests/mutations/hunt.py --write` looks for others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 class Hunt(NamedTuple):
     name: str
-    """The fault's number, as in tests/mutations, and what tells it from its siblings."""
+    """The fault's number, as in tests/mutations, and what distinguishes it from its siblings."""
     profile: str
     seed: int
 

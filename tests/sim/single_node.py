@@ -51,7 +51,7 @@ START_SECONDS = 60.0
 
 
 class Timeline(logging.Handler):
-    """What happened, for people: the node's warnings, faults, and what clients were told."""
+    """What happened, for people: the node's warnings, faults, and the answers that clients got."""
 
     def __init__(self, sim: Simulation) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Trials of whole clusters: one trace per seed, every step looked at, findings told. The seeds themselves: see
+"""Trials of whole clusters: one trace per seed, every step looked at, findings reported. The seeds themselves: see
 `test_cluster_seeds_even.py` and `test_cluster_seeds_odd.py`."""
 
 from __future__ import annotations

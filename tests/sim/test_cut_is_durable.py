@@ -1,5 +1,5 @@
 """What was cut off a log stays cut off: a power cut that brought it back would put it in the place of what was fetched
-instead, whole, with a checksum that does not cover the epoch that tells them apart."""
+instead, whole, with a checksum that does not cover the epoch, in which alone they differ."""
 
 from __future__ import annotations
 

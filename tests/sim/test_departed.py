@@ -1,4 +1,4 @@
-"""What clients are told of a broker that has just gone, in the simulated world: who leads now, then the loss."""
+"""What clients learn of a broker that has just gone, in the simulated world: first the new leaders, then the loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def brokers_and_leader(answer: MetadataResponse) -> tuple[set[int], int]:
 
 
 def ask(stage: Stage, times: int = 2) -> tuple[list[tuple[set[int], int]], list[float]]:
-    """At once, on one connection; what was told, and when."""
+    """At once, on one connection; the answers, and when they came."""
 
     async def heard() -> tuple[tuple[set[int], int], float]:
         answer = await stage.client.ask("n1", REQUEST, MetadataResponse)

@@ -1,4 +1,4 @@
-"""Faults as data: drawn from a seed, told as a story, carried out on a cluster, undone in the end."""
+"""Faults as data: drawn from a seed, printed as a story, carried out on a cluster, undone in the end."""
 
 from __future__ import annotations
 

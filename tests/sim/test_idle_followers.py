@@ -1,4 +1,4 @@
-"""What a follower and its leader tell each other of a partition in which nothing is written any more."""
+"""What a follower and its leader send each other for a partition in which nothing is written any more."""
 
 from __future__ import annotations
 

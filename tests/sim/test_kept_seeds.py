@@ -1,4 +1,4 @@
-"""Seeds that once found something wrong, in a node or in its judges. Whatever else they tell today, they stay."""
+"""Seeds that once found something wrong, in a node or in its judges. They stay, whatever they show today."""
 
 from __future__ import annotations
 

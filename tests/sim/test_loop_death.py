@@ -23,7 +23,7 @@ DATA = PurePath("/data")
 def sim() -> Iterator[Simulation]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        gc.collect()  # what earlier tests left is not told as if it were of this one
+        gc.collect()  # so that what earlier tests left is not reported here
     with Simulation(1) as simulation:
         yield simulation
     gc.collect()

@@ -12,7 +12,7 @@ SESSION_MS = 60_000
 
 
 def test_a_broker_that_lost_its_power_is_back_long_before_its_session_is_over() -> None:
-    """Nobody closed its connections, and its address is taken again: only its directory tells that it died."""
+    """Its connections were not closed, and its address is taken again: only its directory shows that it died."""
     with Stage(3, voters=1, watched=True, broker_session_timeout_ms=SESSION_MS) as stage:
         stage.create(replicas=(2, 3))
         stage.send(b"m1")

@@ -79,7 +79,7 @@ class HastyWorld(World):
 
 
 class Hurried(Node):
-    """Tells of a sync when it begins."""
+    """Reports a sync when it begins."""
 
     def sync(self) -> None:
         super().sync()

@@ -31,7 +31,7 @@ def audit(stage: Stage, scratch: Scratch) -> list[str]:
 
 
 def lose(stage: Stage) -> None:
-    """Its records, and the judge was not told of it."""
+    """Its records, without a word to the judge."""
     leader = stage.leader(TP)
     assert leader is not None
     assert stage.run(stage.client.delete_records(leader, -1, TP)) is Code.NONE
@@ -49,7 +49,7 @@ def test_a_record_that_the_last_life_of_a_topic_has_lost_is_reported() -> None:
 
 
 def test_a_record_is_asked_for_until_it_is_known_that_its_topic_was_deleted() -> None:
-    """The deletion never arrives, and the client is not told so."""
+    """The deletion never arrives, and the client gets no error."""
     with Stage() as stage:
         scratch = Scratch(stage.cluster)
         assert turn_over(stage, scratch)

@@ -67,7 +67,7 @@ def test_the_story_of_a_scope_begins_with_its_opening(monkeypatch: pytest.Monkey
 
 
 def test_a_counterexample_is_a_shortest_story_that_a_person_can_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client is told of a commit that its leader alone has."""
+    """A client gets an acknowledgement for a record that its leader alone has."""
 
     def hasty(self: Steps, state: object, action: object) -> None:
         written(self, state, action)  # type: ignore[arg-type]

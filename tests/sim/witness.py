@@ -1,4 +1,4 @@
-"""Writes down what clients saw, and judges it: by the audit, and by what only somebody who saw it all can tell."""
+"""Writes down what clients saw, and judges it: by the audit, and by rules that need a view of everything."""
 
 from __future__ import annotations
 

@@ -16,17 +16,17 @@ NODE += ("partition", "quorum", "raft_node", "replication", "storage", "wire")
 CATCH_ALL = {
     "broker/forwarding.py": 1,  # a response that has waited: its connection ends, and not the publisher that sends it
     "broker/k01_fetch.py": 1,  # a fetch that has waited: without the cost of a context manager
-    "log/checkpoint.py": 1,  # what is to be written cannot be told now: it is tried again
+    "log/checkpoint.py": 1,  # the content cannot be made now: it is tried again
     "log/clean_stop.py": 1,  # one log of a stop: the others are closed, too
     "log/creation.py": 1,  # one partition of a job, which has no world to report to: its caller reports it
     "log/log.py": 1,  # amid a write: the partition goes offline, and the caller is refused
-    "net/client.py": 1,  # an answer: one that is malformed is told apart
+    "net/client.py": 1,  # an answer: one that is malformed is handled by itself
     "net/connection.py": 1,  # a request: as above, and without the cost of a context manager
     "net/turns.py": 1,  # the rest of a request, for the same reason
     "net/http.py": 1,  # half of a page must not pass for the whole
     "partition/fetcher.py": 1,  # one partition's part of an answer: without the cost of a context manager
     "partition/partition.py": 1,  # who waits for a commit: likewise
-    "raft_node/k01_fetch.py": 1,  # an answer: told in the midst of the quorum, which has not failed
+    "raft_node/k01_fetch.py": 1,  # an answer: it is given amid a step of the quorum, which has not failed
     "raft_node/inputs.py": 2,  # a broken invariant of the quorum ends the node
 }
 """Boundaries that are written out, and why."""

@@ -1,4 +1,4 @@
-"""`make test` as a whole, on suites that are thrown away: which failures it forgives, and how it tells of them."""
+"""`make test` as a whole, on suites that are thrown away: which failures it forgives, and how it reports them."""
 
 from __future__ import annotations
 

@@ -200,18 +200,13 @@ class _Answer:
     def wait_for_commit(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
         key = (id(rows), at)
         self._left[key] = rows
-        partition.when_committed(end, lambda code: self._committed(key, code, partition))
+        partition.when_committed(end, lambda code: self._settle(key, code))
 
     def wait_for_sync(self, partition: Partition, end: int, rows: list[Row], at: int) -> None:
         """flush.messages=1 applies to every acknowledgement, also to acks=1."""
         key = (id(rows), at)
         self._left[key] = rows
         partition.when_durable(end, lambda: self._synced(key, partition))
-
-    def _committed(self, key: tuple[int, int], code: Code, partition: Partition) -> None:
-        if code is Code.NONE and not partition.require_leader().enough_in_sync:
-            code = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        self._settle(key, code)
 
     def _synced(self, key: tuple[int, int], partition: Partition) -> None:
         self._settle(key, Code.NONE if partition.log.offline is None else Code.KAFKA_STORAGE_ERROR)

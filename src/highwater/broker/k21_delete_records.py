@@ -53,7 +53,7 @@ def handle(broker: Broker, ctx: RequestContext, request: DeleteRecordsRequest) -
                 waiting.append((partition, partition.log.log_start, row))
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
     answer = _Answer(broker, ctx, response, waiting, max(request.timeout_ms, 0) / 1000)
-    broker.store.log_starts.write(answer.stored)
+    broker.store.log_starts.write(answer.check)
 
 
 class _Answer:
@@ -72,15 +72,11 @@ class _Answer:
         self._ctx = ctx
         self._response = response
         self._waiting = waiting
-        self._stored = False
         self._done = False
         self._deadline = broker.deadlines.add(seconds, self._expire)
 
-    def stored(self) -> None:
-        self._stored = True
-        self._check()
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Called once the log starts are on disk, and again while a replica has not raised its own."""
         if self._done:
             return
         if self._ctx.connection.ending:
@@ -98,17 +94,13 @@ class _Answer:
             else:
                 self._waiting.append((partition, start, row))
         if self._waiting:
-            self._broker.world.clock.call_later(CHECK_SECONDS, self._check)
+            self._broker.world.clock.call_later(CHECK_SECONDS, self.check)
         else:
             self._respond()
 
     def _expire(self) -> None:
         for _, _, row in self._waiting:
             row.error_code = Code.REQUEST_TIMED_OUT
-        if not self._stored:
-            for topic in self._response.topics:
-                for row in topic.partitions:
-                    row.error_code = row.error_code or Code.REQUEST_TIMED_OUT
         self._respond()
 
     def _respond(self) -> None:

@@ -129,15 +129,15 @@ class Upkeep:
         """flush.ms: no record stays unsynced for longer. In Kafka this depends on the interval of the flush
         scheduler."""
         now = self._broker.world.clock.monotonic()
-        since = self._unflushed_since
+        before, self._unflushed_since = self._unflushed_since, {}
         for partition in self._broker.hosted.flushed_by_age:
             with self._at(partition):
                 log = partition.log
-                if log.offline is not None:
+                if log.offline is not None or log.durable_end >= log.log_end:
                     continue
-                if log.durable_end >= log.log_end:
-                    since.pop(partition, None)
-                elif now - since.setdefault(partition, now) >= log.config.flush_ms / 1000:
-                    del since[partition]
+                since = before.get(partition, now)
+                if now - since >= log.config.flush_ms / 1000:
                     log.flush()
+                else:
+                    self._unflushed_since[partition] = since
         self._later("flush", int(FLUSH_CHECK_SECONDS * 1000), self._flush_by_age)

@@ -15,7 +15,7 @@ FIRST_SECONDS = 2.0
 PAUSE_SECONDS = 10.0
 NO_CONTROLLER = (
     "no controller takes it: the voters have no leader, or the leader cannot write; `highwater status` and the nodes' "
-    "logs tell which"
+    "logs say which"
 )
 """Errors of a controller that cannot write: it only says that it is not the controller."""
 

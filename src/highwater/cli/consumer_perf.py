@@ -12,7 +12,7 @@ import click
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.group_reading import GroupReading
 from highwater.cli.java_dates import java_date
-from highwater.cli.properties import load_properties, open_client, pairs
+from highwater.cli.properties import load_properties, number, open_client, pairs
 from highwater.cli.tool import exactly_one, fail, given, misuse, tool
 from highwater.cli.topic_filter import TopicFilter
 from highwater.client.admin import Admin
@@ -100,8 +100,8 @@ def _read(client: Client, settings: dict[str, str], params: dict[str, object]) -
     committed = settings.get("isolation.level", "read_uncommitted") == "read_committed"
     usual = FetchLimits()
     limits = FetchLimits(
-        int(settings.get("fetch.min.bytes", usual.min_bytes)),
-        int(settings.get("fetch.max.bytes", usual.max_bytes)),
+        number(settings, "fetch.min.bytes", usual.min_bytes),
+        number(settings, "fetch.max.bytes", usual.max_bytes),
         int(str(params["fetch_size"])),
     )
     reset = LATEST if params["from_latest"] else EARLIEST

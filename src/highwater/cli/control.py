@@ -23,7 +23,7 @@ def _in_directory(function: _F) -> _F:
     )(function)
 
 
-def _tell(data_dir: Path, seconds: float | None = ANSWER_SECONDS, **fields: Any) -> None:
+def _send_order(data_dir: Path, seconds: float | None = ANSWER_SECONDS, **fields: Any) -> None:
     try:
         click.echo(order(data_dir, seconds, **fields))
     except Refused as refused:
@@ -37,7 +37,7 @@ def down(data_dir: Path) -> None:
 
     Paused nodes go on and cut links are healed first, so that every node can leave in order. The data stays.
     """
-    _tell(data_dir, None, verb="down")
+    _send_order(data_dir, None, verb="down")
 
 
 @click.command("kill")
@@ -48,7 +48,7 @@ def kill(nodes: tuple[int, ...], data_dir: Path) -> None:
 
     A killed node stays down unless `up` was given --restart; argv in nodes.json starts it again.
     """
-    _tell(data_dir, verb="kill", nodes=nodes)
+    _send_order(data_dir, verb="kill", nodes=nodes)
 
 
 @click.command("pause")
@@ -56,7 +56,7 @@ def kill(nodes: tuple[int, ...], data_dir: Path) -> None:
 @_in_directory
 def pause(nodes: tuple[int, ...], data_dir: Path) -> None:
     """Pause nodes with SIGSTOP: they do nothing, and their connections stay open."""
-    _tell(data_dir, verb="pause", nodes=nodes)
+    _send_order(data_dir, verb="pause", nodes=nodes)
 
 
 @click.command("resume")
@@ -64,7 +64,7 @@ def pause(nodes: tuple[int, ...], data_dir: Path) -> None:
 @_in_directory
 def resume(nodes: tuple[int, ...], data_dir: Path) -> None:
     """Let paused nodes go on."""
-    _tell(data_dir, verb="resume", nodes=nodes)
+    _send_order(data_dir, verb="resume", nodes=nodes)
 
 
 @click.command("cut")
@@ -74,7 +74,7 @@ def resume(nodes: tuple[int, ...], data_dir: Path) -> None:
 @_in_directory
 def cut(one: int, other: int, one_way: bool, data_dir: Path) -> None:
     """Cut the link between two nodes: bytes are held until `highwater heal`, and clients are not affected."""
-    _tell(data_dir, verb="cut", nodes=(one, other), one_way=one_way)
+    _send_order(data_dir, verb="cut", nodes=(one, other), one_way=one_way)
 
 
 @click.command("slow")
@@ -84,11 +84,11 @@ def cut(one: int, other: int, one_way: bool, data_dir: Path) -> None:
 @_in_directory
 def slow(one: int, other: int, ms: float, data_dir: Path) -> None:
     """Delay the bytes between two nodes, until `highwater heal`. Clients are not affected."""
-    _tell(data_dir, verb="slow", nodes=(one, other), ms=ms)
+    _send_order(data_dir, verb="slow", nodes=(one, other), ms=ms)
 
 
 @click.command("heal")
 @_in_directory
 def heal(data_dir: Path) -> None:
     """Heal all links that were cut or slowed. Bytes that a cut held arrive now."""
-    _tell(data_dir, verb="heal")
+    _send_order(data_dir, verb="heal")

@@ -69,11 +69,14 @@ class NodeOrders:
         raise Refused(f"no such order: {order.get('verb')}")
 
     def _named(self, nodes: Sequence[object]) -> list[NodeProcess]:
+        named = []
         for node in nodes:
-            if node not in self._processes:
+            process = self._processes.get(NodeId(node)) if isinstance(node, int) else None
+            if process is None:
                 there = ", ".join(map(str, self._processes))
                 raise Refused(f"there is no node {node}: the nodes are {there}")
-        return [self._processes[NodeId(node)] for node in nodes if isinstance(node, int)]
+            named.append(process)
+        return named
 
     def _kill(self, nodes: Collection[NodeProcess]) -> str:
         self._check_alive(nodes)

@@ -45,7 +45,7 @@ class PropertiesTool(Tool):
 
 def spread(args: list[str], options: tuple[str, ...]) -> list[str]:
     """Repeats an option before each of its values."""
-    told: list[str] = []
+    repeated: list[str] = []
     current: str | None = None
     values = 0
     for word in args:
@@ -53,10 +53,10 @@ def spread(args: list[str], options: tuple[str, ...]) -> list[str]:
             current, values = (word if word in options else None), 0
         elif current is not None:
             if values:
-                told.append(current)
+                repeated.append(current)
             values += 1
-        told.append(word)
-    return told
+        repeated.append(word)
+    return repeated
 
 
 @tool("producer-perf", PropertiesTool)
@@ -160,12 +160,19 @@ def _drawn_of_file(path: Path, delimiter: str, drawn: random.Random) -> Iterator
     click.echo(f"Reading payloads from: {path.absolute()}")
     if not path.exists() or not path.stat().st_size:
         raise ValueError("File does not exist or empty file provided.")
-    parts = re.split("\n" if delimiter == "\\n" else delimiter, path.read_text(encoding="utf-8"))
-    if not parts[-1]:
-        parts.pop()
-    payloads = [part.encode() for part in parts]
+    payloads = [part.encode() for part in split_payloads(path.read_text(encoding="utf-8"), delimiter)]
     click.echo(f"Number of records read: {len(payloads)}")
     return iter(lambda: drawn.choice(payloads), None)
+
+
+def split_payloads(text: str, delimiter: str) -> list[str]:
+    """The parts between the places that the regular expression matches. Raises ValueError if it is none."""
+    try:
+        pattern = re.compile(delimiter)
+    except re.error as wrong:
+        raise ValueError(f"--payload-delimiter {delimiter} is not a regular expression: {wrong}") from wrong
+    parts = pattern.split(text)[:: pattern.groups + 1]  # what the groups matched comes between the parts
+    return parts if parts[-1] else parts[:-1]
 
 
 class Run:

@@ -56,7 +56,7 @@ MOST_STATES = 100_000
     is_flag=True,
     help="Of --search: list the branches of replication that it did not reach. It takes three times as long.",
 )
-@click.option("--timeline", is_flag=True, help="Tell the whole story of --seed, whether it fails or not.")
+@click.option("--timeline", is_flag=True, help="Print the whole story of --seed, whether it fails or not.")
 def command(
     seeds: int | None,
     seed: int | None,

@@ -18,6 +18,8 @@ class Verb(NamedTuple):
     takes_several: bool = False
     without_names: tuple[str, ...] = ()
     """The flags that are added if no name is given."""
+    instead_of_names: tuple[str, ...] = ()
+    """The flags that take the place of names on the command line."""
     is_exact: bool = False
     """A name is meant literally, though the option takes a regular expression: what is changed is what was typed."""
 
@@ -40,14 +42,18 @@ VERBS: dict[str, dict[str, Verb]] = {
     "groups": {
         "list": Verb("--list"),
         "describe": Verb("--describe", "--group", takes_several=True, without_names=("--all-groups",)),
-        "delete": Verb("--delete", "--group", needs_name=True, takes_several=True),
-        "reset-offsets": Verb("--reset-offsets", "--group", needs_name=True),
+        "delete": Verb("--delete", "--group", needs_name=True, takes_several=True, instead_of_names=("--all-groups",)),
+        "reset-offsets": Verb("--reset-offsets", "--group", needs_name=True, instead_of_names=("--all-groups",)),
     },
     "configs": {
         "describe": Verb("--describe", "--topic", needs_name=True),
         "alter": Verb("--alter", "--topic", needs_name=True),
     },
 }
+
+
+ANSWERED_BY_THEMSELVES = ("--help", "--version")
+"""Options that print their answer and end, so that nothing else is required."""
 
 
 class WrongVerb(ValueError):
@@ -67,7 +73,8 @@ def with_flags(tool: str, args: list[str]) -> list[str]:
     verb = verbs[word]
     names = list(_leading_words(args[1:]))
     rest = args[1 + len(names) :]
-    is_named = any(each.partition("=")[0] == verb.option for each in rest)
+    named_by = (verb.option, *verb.instead_of_names, *ANSWERED_BY_THEMSELVES)
+    is_named = any(each.partition("=")[0] in named_by for each in rest)
     if verb.needs_name and not names and not is_named and not (tool == "configs" and rest):
         raise WrongVerb(f"{tool} {word} needs a name: highwater {tool} {word} {verb.usage}")
     if len(names) > (verb.option is not None) and not verb.takes_several:

@@ -22,8 +22,8 @@ MOST_ROUNDS = 8
 
 
 def authenticate(connection: Connection, login: Login) -> float | None:
-    """After it the server knows who we are. Returns the seconds after which it wants to be told again (KIP-368); None:
-    never. Raises AuthenticationFailed."""
+    """Authenticates this client. Returns the seconds after which it must do so again (KIP-368), or None: never. Raises
+    AuthenticationFailed."""
     _agree(connection, login)
     exchange = login.exchange()
     message: bytes | None = exchange.first()

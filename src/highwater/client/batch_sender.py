@@ -15,7 +15,7 @@ from highwater.client.client import FIRST_BACKOFF, LAST_BACKOFF, Client, KnownTo
 from highwater.client.connection import Connection, Ticket
 from highwater.client.failures import AuthenticationFailed, ClientFailure, Disconnected, RequestTimeout, UnsupportedApi
 from highwater.client.producer import ACKS_ALL, new_identity
-from highwater.client.sealing import SEQUENCES, Batch, Sealing, Shrink, excess
+from highwater.client.sealing import Batch, Sealing, Shrink, excess
 from highwater.errors import Code, KafkaError, code_of, is_retriable
 from highwater.model import ZERO_UUID, NodeId, TopicPartition, Uuid
 from highwater.wire.compression import Codec
@@ -40,6 +40,7 @@ class _Lane:
     sent: int = 0
     in_flight: int = 0
     sequence: int = 0
+    """The number of records that were added. The sequence numbers of the protocol go round: see `Sealing`."""
     is_known: bool = False
     """Whether the leader has stored a batch of ours. One that has none takes any sequence number for the first, so
     that a batch could overtake one that was refused."""
@@ -127,7 +128,7 @@ class BatchSender:
         lane = self._lanes.setdefault(partition, _Lane(partition))
         deadline = time.monotonic() + self.delivery_timeout
         batches = list(self._sealing.batches(partition, records, lane.sequence, lane.too_large, deadline))
-        lane.sequence = (lane.sequence + len(records)) % SEQUENCES
+        lane.sequence += len(records)
         lane.batches += batches
         self._pending_bytes += sum(len(batch.data) for batch in batches)
         self._run(self.max_pending_bytes)
@@ -314,23 +315,22 @@ class BatchSender:
             failure = KafkaError(code, f"{lane.partition}: {message or code.description}")
             if not follows and not is_retriable(code):
                 raise failure
-            self._fail(lane, batch, failure)
+            self._fail(lane, failure)
         self._advance(lane)
 
     def _lost(self, batches: list[tuple[_Lane, Batch]], failure: KafkaError | ClientFailure) -> None:
-        for lane, batch in batches:
+        for lane, _ in batches:
             lane.in_flight -= 1
-            self._fail(lane, batch, failure)
+            self._fail(lane, failure)
             self._advance(lane)
 
-    def _fail(self, lane: _Lane, batch: Batch, failure: KafkaError | ClientFailure) -> None:
-        if time.monotonic() + lane.backoff > batch.deadline:
-            raise failure
+    def _fail(self, lane: _Lane, failure: KafkaError | ClientFailure) -> None:
         if lane.failure is None:
             lane.failure = failure
             self._back_off(lane, failure)
 
     def _back_off(self, lane: _Lane, failure: KafkaError | ClientFailure) -> None:
+        """Raises the failure if the oldest batch has no time left for another attempt."""
         now = time.monotonic()
         if lane.batches and now + lane.backoff > lane.batches[0].deadline:
             raise failure

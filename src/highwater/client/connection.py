@@ -97,7 +97,7 @@ class Connection:
         self._access = access
         self._renew_at = math.inf
         self.sessions = 0
-        """How often the server was told who we are."""
+        """How often this client has authenticated."""
         self._was_answered = False
         patience = min(timeout, dial_timeout)
         self._socket: socket.socket | None = self._secured(_dial(endpoint, patience))

@@ -207,11 +207,14 @@ class Consumer:
 
     def _lost(self, leader: NodeId, partitions: Mapping[TopicPartition, int], error: Exception) -> None:
         self._sessions.pop(leader, None)
-        for partition in list(partitions):
-            known = self.client.view.topics.get(partition.topic)
-            led = known.partitions.get(partition.partition) if known is not None else None
-            if led is None or led.leader == leader:
-                self._trouble(partition, error)
+        # Found before the first trouble: that forgets the leaders of the whole topic.
+        for partition in [each for each in partitions if self._may_lead(leader, each)]:
+            self._trouble(partition, error)
+
+    def _may_lead(self, node: NodeId, partition: TopicPartition) -> bool:
+        known = self.client.view.topics.get(partition.topic)
+        led = known.partitions.get(partition.partition) if known is not None else None
+        return led is None or led.leader == node
 
     def _trouble(self, partition: TopicPartition, error: Exception) -> None:
         """Forgets the leader. Raises an error that will not pass, or that has lasted for the client's timeout."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from highwater.faults import Condition
 from highwater.model import NodeId
@@ -22,7 +23,7 @@ class Links:
 
     def slow(self, one: NodeId, other: NodeId, seconds: float) -> None:
         _check_two(one, other)
-        if seconds < 0:
+        if not 0 <= seconds < inf:
             raise ValueError(f"a link cannot be slower by {seconds * 1000:g} ms")
         self._delay[frozenset((one, other))] = seconds
 

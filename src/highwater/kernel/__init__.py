@@ -54,7 +54,7 @@ DESCRIPTION = {
     "cython": "cython (compiled)",
     "pure": "pure (plain Python, and slower: a C compiler and Python's headers were missing when it was installed)",
 }[IMPLEMENTATION]
-"""For people: `highwater --version` and the log of a node tell which one runs."""
+"""For people: `highwater --version` and the log of a node name the one that runs."""
 
 __all__ = [
     "DESCRIPTION",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from highwater.wire.messages.partition_change_record import PartitionChangeRecor
 from highwater.wire.messages.partition_record import PartitionRecord
 from highwater.wire.messages.topic_record import TopicRecord
 from highwater.world.jobs import finished
-from tests.unit.broker.living import METADATA, Living
+from tests.unit.broker.living import METADATA, NODE, Living
 from tests.unit.controller.clusters import directory, epoch, registered, topic_id
 
 PARTITIONS = 2 * MAX_ELECTIONS + 50
@@ -153,3 +154,34 @@ def test_an_election_that_waits_for_a_fencing_is_given_up_with_the_controller() 
         before = len(looked)
         living.sim.advance(5.0)
         assert len(looked) == before
+
+
+def test_a_fencing_of_an_earlier_term_keeps_no_broker_out_of_an_isr_for_ever() -> None:
+    """It was given up when the controller resigned, so nothing else would end it."""
+    with Living().start() as living:
+        controller = controller_of(living)
+        controller.watch._fencings.add((DYING, 1))
+        before = controller.epoch
+        assert before is not None and controller.watch.leaving == {DYING}
+        living.world.call(living.node.raft.resign, before)
+        living.sim.run(living.sim.until(lambda: controller.is_active and controller.epoch != before))
+        assert not controller.watch.is_fencing and not controller.watch.leaving
+
+
+def test_a_decision_that_was_written_in_part_leaves_elections_to_be_made() -> None:
+    """Its second batch finds no room: partitions of the first one may have no leader."""
+    with Living().start() as living:
+        controller, owed = controller_of(living), list[tuple[bool | None, bool]]()
+        records = [
+            ConfigRecord(resource_type=4, resource_name="1", name=f"some.{number}", value="x" * 30_000)
+            for number in range(600)
+        ]
+        controller.owes_elections = False
+        living.sim.storage(NODE).fail("append", f"{METADATA}/*.log", errno.ENOSPC, nth=2)
+        living.world.call(
+            controller.decide,
+            lambda: Decision(True, records),
+            lambda answer: owed.append((answer, controller.owes_elections)),
+        )
+        living.sim.run(living.sim.until(lambda: bool(owed)))
+        assert owed == [(None, True)]

@@ -116,3 +116,18 @@ def test_a_mistake_in_a_later_piece_ends_that_decision_alone(court: Court) -> No
     court.sim.loop.run_until(lambda: court.heard[-1] == "d1")
     assert court.heard == ["a1", "a2", "no a", "b1", "c1", "no c", "d1"]
     assert [str(error) for _, _, error in court.sim.failures] == ["a", "c"]
+
+
+def test_a_decision_amid_which_all_are_given_up_does_not_end_the_next_one(court: Court) -> None:
+    """As when a controller resigns amid a decision, and is asked again before that decision has returned."""
+
+    def begin() -> Pieces[None]:
+        court.docket.give_up()
+        court.docket.add(court.case("b", 2))
+        yield from ()
+
+    court.world.call(court.docket.add, Case(begin, lambda: court.heard.append("no a")))
+    court.add("c")
+    court.adjourn()
+    assert court.heard == ["no a", "b1", "b2", "c1"]
+    assert court.docket.is_free

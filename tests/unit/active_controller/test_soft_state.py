@@ -263,3 +263,26 @@ def test_a_silent_broker_is_fenced_in_time_however_seldom_an_idle_controller_wri
         led(living, DYING)
         living.sim.advance(SESSION + 2.0)
         assert is_fenced(living, DYING)
+
+
+def test_a_fenced_broker_has_no_session_that_could_end_again() -> None:
+    with Living().start() as living:
+        led(living, DYING)
+        living.sim.run(living.sim.until(lambda: is_fenced(living, DYING), limit=2 * SESSION))
+        watch, later = controller_of(living).watch, living.world.clock.monotonic() + 10 * SESSION
+        assert DYING not in dict(watch.liveness.expired(later))
+
+
+def test_a_controller_that_was_stalled_gives_every_broker_a_new_session() -> None:
+    """Heartbeats that came meanwhile are not read yet, so silence proves nothing."""
+    with Living().start() as living:
+        led(living, DYING)
+        line = Line(living)
+        line.heartbeat(DYING)
+        living.sim.advance(SESSION - 1.0)
+        now = living.world.clock.monotonic()
+        living.world.call(controller_of(living).watch.fence_silent, now - 1.0, now)
+        living.sim.advance(SESSION - 1.0)
+        assert not is_fenced(living, DYING)
+        living.sim.advance(2.0)
+        assert is_fenced(living, DYING)

@@ -1,4 +1,4 @@
-"""An answer of the controller waits until this broker has applied what it tells of, but not for ever."""
+"""An answer of the controller waits until this broker has applied the decision, but not for ever."""
 
 from __future__ import annotations
 

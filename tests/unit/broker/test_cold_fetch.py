@@ -46,7 +46,7 @@ def with_cold_logs(living: Living) -> Living:
 
 
 def test_a_divergence_is_answered_though_another_partition_is_still_being_looked_up() -> None:
-    """Else a follower would wait for news of a partition that has told all it had to tell."""
+    """Otherwise a follower would wait for news of a partition that has sent everything."""
     with with_cold_logs(Living()) as living:
         rows = fetch(living, wanted(0, 1), wanted(1, 5, last_fetched_epoch=0))
         assert (rows[1].diverging_epoch.epoch, rows[1].diverging_epoch.end_offset) == (0, 1)

@@ -9,6 +9,7 @@ import pytest
 
 from highwater.broker.controller_channel import ControllerChannel
 from highwater.config import NodeConfig
+from highwater.errors import Code
 from highwater.model import Endpoint
 from highwater.net.deadlines import DeadlineQueue
 from highwater.sim import Knobs, Simulation
@@ -25,9 +26,9 @@ SUCCESSOR = Endpoint("successor", 9093)
 
 
 class MuteController(Peer):
-    """Answers ApiVersions, and nothing else; or heartbeats too."""
+    """Answers ApiVersions, and nothing else; or heartbeats too, with this code."""
 
-    def __init__(self, answers: bool = False) -> None:
+    def __init__(self, answers: Code | None = None) -> None:
         super().__init__()
         self.heard = 0
         self.answers = answers
@@ -40,8 +41,9 @@ class MuteController(Peer):
                 known = ApiVersion(api_key=BrokerHeartbeatRequest.API_KEY, min_version=0, max_version=1)
                 body = ApiVersionsResponse(api_keys=[known]).encode(int.from_bytes(frame[2:4], "big"))
                 self.send(framed(frame[4:8] + body))
-            elif self.answers:
-                self.send(framed(frame[4:8] + b"\x00" + BrokerHeartbeatResponse().encode(1)))
+            elif self.answers is not None:
+                answer = BrokerHeartbeatResponse(error_code=self.answers)
+                self.send(framed(frame[4:8] + b"\x00" + answer.encode(1)))
 
 
 class Scene:
@@ -60,7 +62,7 @@ class Scene:
         self.made: list[MuteController] = []
         self.sim.on_event(self._see)
 
-    def listen(self, at: Endpoint = CONTROLLER, *, answers: bool = False) -> None:
+    def listen(self, at: Endpoint = CONTROLLER, *, answers: Code | None = None) -> None:
         """A controller listens there, which is mute or answers."""
 
         def accept() -> BufferedProtocol:
@@ -108,7 +110,7 @@ def test_controller_socket_timeout_ms_bounds_one_try_and_the_connection_is_opene
 def test_a_request_that_was_answered_leaves_no_deadline_behind() -> None:
     scene = Scene()
     with scene.sim:
-        scene.listen(answers=True)
+        scene.listen(answers=Code.NONE)
         scene.ask(seconds=60.0, patience=10.0)
         assert scene.answers[0] is not None
         assert len(scene.channel._deadlines) == 0
@@ -123,17 +125,41 @@ def test_requests_of_a_stopped_controller_go_to_its_successor_at_once() -> None:
         scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)
         scene.sim.run(scene.sim.until(lambda: bool(scene.made) and scene.made[0].heard == 2, limit=10))
         scene.broker.call(scene.channel.controller_moved)
+        scene.sim.advance(1.0)
         assert len(scene.made) == 1, "it is still the same"
         scene.at = SUCCESSOR
         scene.broker.call(scene.channel.controller_moved)
         scene.sim.run(scene.sim.until(lambda: len(scene.made) == 2 and scene.made[1].heard == 2, limit=1))
 
 
+def test_a_request_that_no_controller_has_taken_goes_to_the_next_one() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.listen(answers=Code.NOT_CONTROLLER)
+        scene.listen(SUCCESSOR, answers=Code.NONE)
+        request = BrokerHeartbeatRequest(broker_id=1)
+        scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)
+        scene.sim.run(scene.sim.until(lambda: bool(scene.made) and scene.made[0].heard == 2, limit=10))
+        scene.at = SUCCESSOR
+        scene.sim.run(scene.sim.until(lambda: bool(scene.answers), limit=10))
+        assert [answer and answer.error_code for answer in scene.answers] == [Code.NONE]
+
+
+def test_a_controller_that_is_new_counts_as_reachable_until_a_dial_fails() -> None:
+    scene = Scene()
+    with scene.sim:
+        scene.ask(1.0)
+        assert scene.answers == [None] and not scene.channel.reaches_controller
+        scene.at = SUCCESSOR
+        scene.broker.call(scene.channel.controller_moved)
+        assert scene.channel.reaches_controller
+
+
 def test_a_request_that_cannot_be_made_costs_no_other_its_answer() -> None:
     scene = Scene()
     with scene.sim:
         scene.sim.forgives = True
-        scene.listen(answers=True)
+        scene.listen(answers=Code.NONE)
         for broker in (1 << 40, 1):
             request = BrokerHeartbeatRequest(broker_id=broker)
             scene.broker.call(scene.channel.ask, request, BrokerHeartbeatResponse, scene.answers.append, 9.0)

@@ -117,7 +117,7 @@ def test_a_broker_that_was_heard_of_again_is_doubted_anew() -> None:
             scene.pass_time(DOUBT_SECONDS / 2)
         scene.cast()
         scene.ask()
-        assert len(scene.answered) == 1, "nobody fenced it: hints tell nothing new"
+        assert len(scene.answered) == 1, "it is not fenced: hints bring nothing new"
         scene.doubts.clear(DEAD)
         scene.cast()
         scene.ask()

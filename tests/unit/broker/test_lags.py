@@ -1,4 +1,4 @@
-"""The lag of groups, as their coordinator tells it: from the leaders, when somebody looks, and not too often."""
+"""The lag of groups, as their coordinator reports it: from the leaders, when somebody looks, and not too often."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.scenarios.turns import MOST_CALLS, counted_turns
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 OTHER = TopicPartition(ORDERS.topic, 1)
-Told = dict[str, dict[str, float]]
+Lags = dict[str, dict[str, float]]
 
 
 class Watcher:
@@ -29,14 +29,14 @@ class Watcher:
         assert isinstance(broker.world, SimWorld)
         self._world = broker.world
 
-    def look(self, rows: bool = True) -> Told:
+    def look(self, rows: bool = True) -> Lags:
         """Each family, by what is left of its labels without the group's name; or the sums alone."""
         families, ready = self._lags.collect(), list[bool]()
         wait = next(families)
         assert not isinstance(wait, Family)
         self._world.call(wait, lambda: ready.append(True))
         self._stage.until(lambda: ready)
-        found: Told = {}
+        found: Lags = {}
         for family in families:
             assert isinstance(family, Family)
             short = family.name.removeprefix("kafka_consumergroup_")

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, cast
+
+from highwater.broker.controller_channel import ControllerChannel
+from highwater.broker.producer_ids import ProducerIds
 from highwater.errors import Code, code_of
+from highwater.model import NodeId
+from highwater.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from highwater.wire.messages.init_producer_id_request import InitProducerIdRequest
 from highwater.wire.messages.init_producer_id_response import InitProducerIdResponse
 from tests.scenarios.stage import Stage
@@ -49,3 +56,27 @@ def test_a_broker_that_is_cut_off_and_has_no_ids_left_says_so_at_once_and_gives_
         stage.pass_time(5.0)
         code, producer_id = stage.run(init(stage, "n2"))
         assert code is Code.NONE and producer_id not in left
+
+
+class Forgetful:
+    """A controller that allocates the same block again: an earlier state of its metadata came back."""
+
+    def __init__(self, *starts: int) -> None:
+        self.starts = list(starts)
+
+    def ask(self, request: Any, response: Any, done: Callable[[Any], None], seconds: float) -> None:
+        done(AllocateProducerIdsResponse(producer_id_start=self.starts.pop(0), producer_id_len=10))
+
+
+def test_a_block_that_was_allocated_before_is_not_used_again() -> None:
+    """Two clients with one id would take each other's batches for repeated ones."""
+    now = [0.0]
+    controller = cast(ControllerChannel, Forgetful(0, 0, 5, 10))
+    ids = ProducerIds(NodeId(1), controller, lambda: 1, lambda: now[0])
+    ids.prefetch()
+    assert [ids.take() for _ in range(10)] == list(range(10))
+    assert ids.take() is None
+    now[0] += 1.0
+    assert ids.take() is None, "the block from 5 on is refused, too"
+    now[0] += 1.0
+    assert [ids.take() for _ in range(3)] == [None, 10, 11]

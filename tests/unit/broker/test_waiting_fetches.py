@@ -1,4 +1,4 @@
-"""Fetches that wait for records: who is told of news, for how long, and what is left when the reader is gone."""
+"""Fetches that wait for records: which are woken, how long they wait, and what is left when the reader is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tools read what they are told."""
+"""How the tools read their options."""
 
 from __future__ import annotations
 

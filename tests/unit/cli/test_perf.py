@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from highwater.cli import main
 from highwater.cli.consumer_perf import Read, interval_line, total_line
 from highwater.cli.java_dates import java_date
-from highwater.cli.producer_perf import spread
+from highwater.cli.producer_perf import split_payloads, spread
 from highwater.cli.send_statistics import SendStatistics
 
 AT = datetime(2026, 3, 4, 15, 6, 7, 89_000)
@@ -37,6 +40,25 @@ def test_a_pattern_that_is_not_available_is_refused(pattern: str) -> None:
 def test_an_option_with_several_values_is_repeated_for_each() -> None:
     assert spread(["--props", "a=1", "b=2", "--topic", "t"], ("--props",)) == (
         ["--props", "a=1", "--props", "b=2", "--topic", "t"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "parts"),
+    [("\\n", ["a,b", "c"]), (",", ["a", "b\nc\n"]), ("(,)|\n", ["a", "b", "c"]), ("x", ["a,b\nc\n"])],
+)
+def test_a_file_of_payloads_is_split_where_the_delimiter_matches(delimiter: str, parts: list[str]) -> None:
+    assert split_payloads("a,b\nc\n", delimiter) == parts
+
+
+def test_a_delimiter_that_is_no_regular_expression_is_reported_in_one_line(tmp_path: Path) -> None:
+    payloads = tmp_path / "payloads"
+    payloads.write_text("a(b")
+    args = ["producer-perf", "--topic", "t", "--num-records", "1", "--throughput", "-1", "--payload-file", payloads]
+    done = CliRunner().invoke(main, [*map(str, args), "--payload-delimiter", "(", "--bootstrap-server", "localhost:1"])
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "--payload-delimiter ( is not a regular expression: missing ), unterminated subpattern at position 0\n",
     )
 
 

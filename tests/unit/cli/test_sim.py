@@ -1,4 +1,4 @@
-"""`highwater sim`: what is asked for, and what is told of a search."""
+"""`highwater sim`: its options, and what it prints of a search."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_the_help_of_a_subcommand_needs_no_server() -> None:
 
 @contextlib.contextmanager
 def status_server(asked: threading.Event) -> Iterator[str]:
-    """A node that tells its status, and that it was asked."""
+    """A node that answers with its status, and notes that it was asked."""
 
     class Pages(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

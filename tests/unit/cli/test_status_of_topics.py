@@ -29,7 +29,7 @@ FAILED = {
 
 
 def part(topic: str, index: int, **fields: Any) -> dict[str, Any]:
-    """Led by the node that tells of it, with all replicas in sync, unless it is told otherwise."""
+    """Led by the node that reports it, with all replicas in sync, unless the arguments say otherwise."""
     usual = {
         "topic": topic,
         "partition": index,

@@ -21,6 +21,11 @@ SPELLED = {
     "groups describe": "--describe --all-groups",
     "groups describe a b": "--describe --group a --group b",
     "groups delete a b": "--delete --group a --group b",
+    "groups delete --all-groups": "--delete --all-groups",
+    "groups reset-offsets --all-groups --all-topics --to-earliest": (
+        "--reset-offsets --all-groups --all-topics --to-earliest"
+    ),
+    "topics create --help": "--create --help",
     "configs describe orders --all": "--describe --topic orders --all",
     "configs describe --broker 1": "--describe --broker 1",
     "configs alter orders --add-config a=b": "--alter --topic orders --add-config a=b",
@@ -74,6 +79,12 @@ def test_a_mistake_behind_a_verb_is_reported_without_the_whole_usage() -> None:
             "'highwater topics --help' lists the options",
         ],
     )
+
+
+@pytest.mark.parametrize(("tool", "verb"), [(tool, verb) for tool, verbs in VERBS.items() for verb in verbs])
+def test_help_behind_a_verb_is_the_help_of_its_tool(tool: str, verb: str) -> None:
+    done = CliRunner().invoke(main, [tool, verb, "--help"])
+    assert (done.exit_code, done.stdout) == (0, CliRunner().invoke(main, [tool, "--help"]).stdout)
 
 
 def test_a_name_behind_options_is_reported_with_the_rule() -> None:

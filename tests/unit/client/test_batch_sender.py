@@ -42,6 +42,8 @@ class Leader:
 
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
+        self.endpoint = broker.endpoint
+        """Where clients are sent to."""
         self.judge: Callable[[int], Code] = lambda sequence: Code.NONE
         self.max_bytes: int | None = None
         """Where it is set, the leader also stores nothing behind a gap in the sequences."""
@@ -53,11 +55,14 @@ class Leader:
         broker.answer(InitProducerIdRequest, lambda *_: InitProducerIdResponse(producer_id=7, producer_epoch=0))
         broker.answer(ProduceRequest, self.produced)
 
+    @property
+    def node(self) -> int:
+        return 1 if self.endpoint == self.broker.endpoint else 2
+
     def metadata(self, request: Any, version: int) -> MetadataResponse:
-        partition = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1])
+        partition = MetadataResponsePartition(partition_index=0, leader_id=self.node, replica_nodes=[self.node])
         topic = MetadataResponseTopic(name="t", topic_id=TOPIC_ID, partitions=[partition])
-        endpoint = self.broker.endpoint
-        node = MetadataResponseBroker(node_id=1, host=endpoint.host, port=endpoint.port)
+        node = MetadataResponseBroker(node_id=self.node, host=self.endpoint.host, port=self.endpoint.port)
         return MetadataResponse(brokers=[node], topics=[topic])
 
     def produced(self, request: ProduceRequest, version: int) -> ProduceResponse:
@@ -173,6 +178,26 @@ def test_an_error_that_lasts_until_the_delivery_timeout_is_raised(client: Client
     raise AssertionError("it is not tried again")
 
 
+def test_a_partition_that_the_answer_does_not_mention_is_an_error(client: Client, leader: Leader) -> None:
+    leader.broker.answer(ProduceRequest, lambda *_: ProduceResponse(responses=[]))
+    with pytest.raises(KafkaError, match="the answer does not mention the partition") as refused:
+        send(client, 1)
+    assert refused.value.code == Code.UNKNOWN_SERVER_ERROR
+
+
+def test_a_batch_goes_to_the_next_leader_when_its_leader_has_moved(client: Client, leader: Leader) -> None:
+    with FakeBroker() as other:
+        moved = Leader(other)
+
+        def judge(sequence: int) -> Code:
+            leader.endpoint = other.endpoint
+            return Code.NOT_LEADER_OR_FOLLOWER
+
+        leader.judge = judge
+        send(client, 3)
+        assert (leader.taken, moved.taken) == ([], [0, 1, 2])
+
+
 def numbered(count: int, size: int = 100) -> list[tuple[int, None, bytes, tuple[()]]]:
     return [(0, None, b"%d" % number + bytes(size), ()) for number in range(count)]
 
@@ -260,8 +285,11 @@ def test_a_record_that_is_too_large_may_be_stood_for_by_a_smaller_one(client: Cl
 
 
 def test_a_sender_without_sequences_sends_one_batch_at_a_time(client: Client, leader: Leader) -> None:
-    send(client, 3, idempotent=False, acks=1)
-    assert leader.sequences == [-1, -1, -1]
+    """Otherwise the batch behind one that failed would be stored before it."""
+    leader.judge = lambda _: Code.NOT_ENOUGH_REPLICAS if len(leader.sequences) == 2 else Code.NONE
+    send(client, 4, idempotent=False, acks=1)
+    assert leader.values == [b"0", b"1", b"2", b"3"]
+    assert leader.sequences == [-1] * 5
     assert not leader.broker.requests(InitProducerIdRequest)
 
 

@@ -10,8 +10,6 @@ import pytest
 from highwater.client import (
     Admin,
     Client,
-    Consumer,
-    Disconnected,
     NewTopic,
     Producer,
     Unreachable,
@@ -23,60 +21,25 @@ from highwater.client.client import parse_bootstrap_servers
 from highwater.client.offsets import EARLIEST, LATEST, FoundOffset
 from highwater.client.producer import murmur2, partition_for_key
 from highwater.errors import Code, KafkaError
-from highwater.model import Endpoint, NodeId, TopicPartition, Uuid
+from highwater.model import Endpoint, NodeId, TopicPartition
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersionsResponse
 from highwater.wire.messages.create_topics_request import CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from highwater.wire.messages.delete_topics_request import DeleteTopicsRequest
 from highwater.wire.messages.delete_topics_response import DeleteTopicsResponse
-from highwater.wire.messages.fetch_request import FetchRequest
-from highwater.wire.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from highwater.wire.messages.init_producer_id_request import InitProducerIdRequest
 from highwater.wire.messages.init_producer_id_response import InitProducerIdResponse
 from highwater.wire.messages.list_offsets_request import ListOffsetsRequest
 from highwater.wire.messages.list_offsets_response import (
-    ListOffsetsPartitionResponse,
     ListOffsetsResponse,
-    ListOffsetsTopicResponse,
 )
 from highwater.wire.messages.metadata_request import MetadataRequest
-from highwater.wire.messages.metadata_response import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from highwater.wire.messages.produce_request import ProduceRequest
 from highwater.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from highwater.wire.records import build, read_header
+from highwater.wire.records import read_header
 from tests.unit.client.fake_broker import FakeBroker, nobody
-
-TOPIC_ID = Uuid(bytes(range(16)))
-PARTITION = TopicPartition("t", 0)
-
-
-class Cluster:
-    """Two brokers that agree on who leads the only partition of topic t."""
-
-    def __init__(self, one: FakeBroker, two: FakeBroker) -> None:
-        self.brokers = {1: one, 2: two}
-        self.leader = 1
-        for broker in (one, two):
-            broker.answer(MetadataRequest, lambda request, version: self.metadata(version))
-
-    def metadata(self, version: int) -> MetadataResponse:
-        partition = MetadataResponsePartition(partition_index=0, leader_id=self.leader, replica_nodes=[1, 2])
-        topic = MetadataResponseTopic(name="t", partitions=[partition])
-        if version >= 10:
-            topic.topic_id = TOPIC_ID
-        return MetadataResponse(
-            brokers=[
-                MetadataResponseBroker(node_id=node, host=broker.endpoint.host, port=broker.endpoint.port)
-                for node, broker in self.brokers.items()
-            ],
-            topics=[topic],
-        )
+from tests.unit.client.two_brokers import PARTITION, TOPIC_ID, Cluster, offsets_answer
 
 
 @pytest.fixture
@@ -89,11 +52,6 @@ def cluster() -> Iterator[Cluster]:
 def client(cluster: Cluster) -> Iterator[Client]:
     with Client(str(cluster.brokers[1].endpoint), timeout=60, request_timeout=30) as client:
         yield client
-
-
-def offsets_answer(code: int, offset: int = 0) -> ListOffsetsResponse:
-    found = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset, timestamp=-1)
-    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])])
 
 
 @pytest.mark.parametrize(
@@ -300,123 +258,6 @@ def test_without_topic_ids_names_are_used(cluster: Cluster, client: Client) -> N
 def test_producers_that_cannot_keep_their_promise_are_refused(client: Client, acks: int, idempotent: bool) -> None:
     with pytest.raises(ValueError, match="acks"):
         Producer(client, acks=acks, idempotent=idempotent)
-
-
-def fetched(request: FetchRequest, data: PartitionData | None, session: int = 0, code: int = 0) -> FetchResponse:
-    topics = []
-    if data is not None:
-        topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])]
-    return FetchResponse(error_code=code, session_id=session, responses=topics)
-
-
-def batch(base_offset: int, count: int) -> bytes:
-    return bytes(build([(i, None, b"%d" % i, ()) for i in range(count)], base_offset=base_offset))
-
-
-def test_a_session_carries_only_what_changed(cluster: Cluster, client: Client) -> None:
-    data = iter([PartitionData(records=batch(0, 3)), None, PartitionData(records=batch(3, 1))])
-    broker = cluster.brokers[1]
-    broker.answer(FetchRequest, lambda request, version: fetched(request, next(data), session=5))
-    consumer = Consumer(client)
-    consumer.assign({PARTITION: 0})
-
-    got = [record.offset for _ in range(3) for each in consumer.poll(0) for record in each]
-
-    assert got == [0, 1, 2, 3]
-    requests = broker.requests(FetchRequest)
-    assert [(r.session_id, r.session_epoch) for r in requests] == [(0, 0), (5, 1), (5, 2)]
-    assert [[p.fetch_offset for t in r.topics for p in t.partitions] for r in requests] == [[0], [3], []]
-
-
-def test_a_session_that_the_broker_forgot_begins_anew(cluster: Cluster, client: Client) -> None:
-    answers = iter(
-        [(None, 5, 0), (None, 0, Code.FETCH_SESSION_ID_NOT_FOUND), (PartitionData(records=batch(0, 1)), 6, 0)]
-    )
-
-    def answer(request: FetchRequest, version: int) -> FetchResponse:
-        data, session, code = next(answers)
-        return fetched(request, data, session, code)
-
-    cluster.brokers[1].answer(FetchRequest, answer)
-    consumer = Consumer(client)
-    consumer.assign({PARTITION: 0})
-
-    assert [len(list(each)) for _ in range(3) for each in consumer.poll(0)] == [1]
-    assert [r.session_epoch for r in cluster.brokers[1].requests(FetchRequest)] == [0, 1, 0]
-
-
-def test_records_before_the_position_are_left_out(cluster: Cluster, client: Client) -> None:
-    cluster.brokers[1].answer(
-        FetchRequest, lambda request, version: fetched(request, PartitionData(records=batch(0, 5)))
-    )
-    consumer = Consumer(client, sessions=False)
-    consumer.assign({PARTITION: 3})
-
-    (found,) = consumer.poll(0)
-    assert [record.offset for record in found] == [3, 4]
-    assert next(found.columns()).column("offset").to_pylist() == [3, 4]
-    assert consumer.positions == {PARTITION: 5}
-
-
-def test_a_reader_follows_the_leader(cluster: Cluster, client: Client) -> None:
-    def at_one(request: FetchRequest, version: int) -> FetchResponse:
-        cluster.leader = 2
-        return fetched(request, PartitionData(error_code=Code.NOT_LEADER_OR_FOLLOWER))
-
-    cluster.brokers[1].answer(FetchRequest, at_one)
-    cluster.brokers[2].answer(
-        FetchRequest, lambda request, version: fetched(request, PartitionData(records=batch(0, 2)))
-    )
-    consumer = Consumer(client)
-    consumer.assign({PARTITION: 0})
-
-    assert consumer.poll(0) == []
-    assert [len(list(each)) for each in consumer.poll(0)] == [2]
-
-
-@pytest.mark.parametrize("reset", [None, EARLIEST])
-def test_a_position_that_is_gone_is_an_error_or_reset(cluster: Cluster, client: Client, reset: int | None) -> None:
-    broker = cluster.brokers[1]
-    broker.answer(
-        FetchRequest, lambda request, version: fetched(request, PartitionData(error_code=Code.OFFSET_OUT_OF_RANGE))
-    )
-    broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(0, 30))
-    consumer = Consumer(client, reset=reset)
-    consumer.assign({PARTITION: 3})
-
-    if reset is None:
-        with pytest.raises(KafkaError) as raised:
-            consumer.poll(0)
-        assert raised.value.code == Code.OFFSET_OUT_OF_RANGE
-    else:
-        assert consumer.poll(0) == []
-        assert consumer.positions == {PARTITION: 30}
-
-
-def test_trouble_that_does_not_pass_is_raised_after_the_client_s_timeout(cluster: Cluster, client: Client) -> None:
-    client.timeout = 0.1
-    cluster.brokers[1].answer(FetchRequest, lambda request, version: None)
-    consumer = Consumer(client)
-    consumer.assign({PARTITION: 0})
-
-    with pytest.raises(Disconnected):
-        for _ in range(100):
-            consumer.poll(0.01)
-
-
-def test_a_corrupt_batch_is_not_given_out(cluster: Cluster, client: Client) -> None:
-    broken = bytearray(batch(0, 1))
-    broken[-1] ^= 1
-    cluster.brokers[1].answer(
-        FetchRequest, lambda request, version: fetched(request, PartitionData(records=bytes(broken)))
-    )
-    consumer = Consumer(client)
-    consumer.assign({PARTITION: 0})
-
-    (found,) = consumer.poll(0)
-    with pytest.raises(KafkaError) as raised:
-        list(found)
-    assert raised.value.code == Code.CORRUPT_MESSAGE
 
 
 def test_a_broker_that_is_unknown_is_asked_for_once(cluster: Cluster, client: Client) -> None:

@@ -144,7 +144,7 @@ def test_a_broker_is_neither_added_to_a_directory_that_has_run_nor_left_out(tmp_
 
 
 def test_a_broker_that_lost_its_directory_comes_back(tmp_path: Path) -> None:
-    """It was there before: the list of the last start, or what is left of its folder, tells that."""
+    """It was there before: the list of the last start, or what is left of its folder, shows that."""
     lay_out(tmp_path, 4)
     let_vote(tmp_path)
     shutil.rmtree(tmp_path / "node-4/data")

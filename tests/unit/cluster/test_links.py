@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from highwater.cluster.links import Links
 from highwater.faults import CLEAR, Condition
 from highwater.model import NodeId
@@ -25,3 +27,11 @@ def test_joining_what_is_not_cut_changes_nothing_and_leaves_a_delay() -> None:
     links.slow(ONE, TWO, 0.5)
     links.join(ONE, TWO, one_way=False)
     assert links.between(ONE, TWO) == Condition(delay=0.5)
+
+
+@pytest.mark.parametrize("seconds", [-0.001, float("nan"), float("inf")])
+def test_a_delay_that_is_no_time_is_refused_and_changes_nothing(seconds: float) -> None:
+    links = Links()
+    with pytest.raises(ValueError, match="a link cannot be slower by"):
+        links.slow(ONE, TWO, seconds)
+    assert links.between(ONE, TWO) == CLEAR

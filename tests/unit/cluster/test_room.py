@@ -1,4 +1,4 @@
-"""What is told of a disk that fills up."""
+"""What `up` says of a disk that fills up."""
 
 from __future__ import annotations
 

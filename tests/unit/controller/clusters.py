@@ -94,7 +94,7 @@ def with_topic(
     leader: int | None = None,
     **fields: Any,
 ) -> MetadataImage:
-    """One partition for each list of replicas; all in sync and led by the first of the ISR unless told otherwise."""
+    """One partition for each list of replicas. By default all are in sync, and the first of the ISR leads."""
     records: list[Message] = [TopicRecord(name=name, topic_id=topic_id(name))]
     for index, replicas in enumerate(partitions):
         members = list(replicas if isr is None else isr)

@@ -1,4 +1,4 @@
-"""What is decided is told in words, with the reason."""
+"""Each decision is described in words, with its reason."""
 
 from __future__ import annotations
 

@@ -371,7 +371,7 @@ class Bench:
         return response.member_id
 
     def assign(self, generation: int, members: Sequence[str], leader: str, *, group: str = G) -> None:
-        """Every member syncs; each is assigned its own id, so that the right one is told from the others."""
+        """Every member syncs; each is assigned its own id, so that an assignment of another member is noticed."""
         tokens = {m: self.ask_sync(m, generation, group=group) for m in members if m != leader}
         tokens[leader] = self.ask_sync(leader, generation, {m: m.encode() for m in members}, group=group)
         if not self.holds:

@@ -179,7 +179,7 @@ class History:
             client.id, client.generation = answer.member_id, answer.generation_id
             client.members = [member.member_id for member in answer.members]
             leads = answer.leader == answer.member_id
-            assert leads == bool(answer.members), "the leader, and nobody else, is told who the members are"
+            assert leads == bool(answer.members), "the leader alone gets the list of members"
             if leads and not answer.skip_assignment:
                 key = (self.term, client.group, self.lives[client.group], answer.generation_id)
                 assert self.leaders.setdefault(key, answer.member_id) == answer.member_id, "two led a generation"

@@ -1,4 +1,4 @@
-"""OffsetCommit: who may commit when, what is stored, and what is told when it cannot be."""
+"""OffsetCommit: which members may commit when, what is stored, and the error when it cannot be."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_a_group_is_described_in_each_of_its_states() -> None:
     member = bench.joined(token).member_id
     described = bench.shard.describe(G, 6)
     assert (described.group_state, described.protocol_data) == ("CompletingRebalance", "")
-    assert [m.member_metadata for m in described.members] == [b""], "what was chosen is told once it is in force"
+    assert [m.member_metadata for m in described.members] == [b""], "what was chosen is shown once it is in force"
     bench.assign(1, [member], member)
     described = bench.shard.describe(G, 6)
     assert (described.group_state, described.protocol_data, described.error_code) == ("Stable", "range", 0)

@@ -110,7 +110,7 @@ def test_the_process_that_was_replaced_is_fenced_where_it_waits() -> None:
     waiting = bench.ask_sync(bench.joined(other).member_id, 2, instance="j")
     replaced = bench.ask_join(instance="j")
     assert bench.refusal(waiting) is Code.FENCED_INSTANCE_ID
-    assert bench.state() == "PreparingRebalance", "the leader may have been told the id that is gone"
+    assert bench.state() == "PreparingRebalance", "the leader may have got the id that is gone"
     assert bench.waits(replaced)
 
 

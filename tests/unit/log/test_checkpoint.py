@@ -256,6 +256,20 @@ def test_a_checkpoint_that_has_not_changed_is_not_written_again() -> None:
         assert value.errors == []
 
 
+def test_a_checkpoint_is_written_again_if_it_is_unknown_whether_the_last_write_replaced_it() -> None:
+    """The file was renamed and its directory not synced: it has the new value, though that write failed."""
+    with Simulation(13) as sim:
+        value = Value(sim)
+        value.write(1)
+        sim.run(sim.until(lambda: value.confirmed == [1]))
+        sim.storage("a").fail("sync_dir", "*", errno.ENOSPC)
+        value.write(2)
+        sim.run(sim.until(lambda: len(value.errors) == 1))
+        value.write(1)
+        sim.run(sim.until(lambda: len(value.confirmed) == 3))
+        assert bytes(sim.storage("a").file(FILE).data) == sim.storage("a").durable_bytes(FILE) == b"1"
+
+
 def test_a_checkpoint_whose_content_fails_is_counted_and_written_once_it_works() -> None:
     with Simulation(12) as sim:
         sim.forgives = True

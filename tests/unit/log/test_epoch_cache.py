@@ -21,7 +21,7 @@ HISTORY = [(1, 0), (2, 10), (5, 20)]
         (3, (2, 20)),  # KIP-279: never heard of it, so the largest epoch below and its end
         (4, (2, 20)),
         (5, (5, 33)),
-        (6, UNDEFINED),  # newer than all: only another leader can tell
+        (6, UNDEFINED),  # newer than all: only another leader knows it
     ],
 )
 def test_an_epoch_ends_where_the_next_one_begins(asked: int, answer: tuple[int, int]) -> None:

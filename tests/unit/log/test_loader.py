@@ -206,7 +206,7 @@ def test_a_batch_behind_a_gap_stays_though_what_follows_it_is_torn(tmp_path: Pat
 
 
 def test_an_aborted_transaction_whose_marker_was_cut_off_is_named_no_more(tmp_path: Path) -> None:
-    """No other marker is left in the segment: only the index tells that there was one."""
+    """No other marker is left in the segment: only the index shows that there was one."""
 
     async def play(bench: Bench) -> None:
         log = await bench.create()

@@ -275,7 +275,7 @@ def test_a_snapshot_that_cannot_be_read_is_logged() -> None:
 
 
 def test_a_checkpoint_that_was_renamed_just_before_a_kill_is_durable_after_the_start() -> None:
-    """The page cache has its name, the disk has not. What a start reads is told to others; a power cut may follow."""
+    """The page cache has its name, the disk does not. A start sends what it reads to others; a power cut may follow."""
     with Simulation(5, QUICK) as sim:
         machine = Machine(sim)
         machine.append(b"a", b"b", b"c")

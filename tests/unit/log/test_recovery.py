@@ -86,7 +86,7 @@ def halved(path: Path) -> None:
 
 
 def shortened(path: Path) -> None:
-    """By whole entries of an index, which nothing but the log itself can tell."""
+    """By whole entries of an index. Only the log itself shows that they are missing."""
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 24 // 2 * 24])
 

@@ -79,7 +79,7 @@ def test_a_segment_that_is_not_there_is_not_made_by_a_look_at_it(tmp_path: Path)
 def test_a_cut_leaves_what_a_segment_would_be_that_never_had_more(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5, 5, 9, interval=10_000)
     cut = segment.plan_cut(2 * SIZE, BASE + 2)
-    assert (cut.largest, cut.end) == ((5, BASE), BASE + 2), "of two with one time the first is told"
+    assert (cut.largest, cut.end) == ((5, BASE), BASE + 2), "of two records with one time, the first counts"
     segment.cut(cut)
     assert (segment.largest, segment.first_timestamp) == ((5, BASE), 5)
     segment.cut(segment.plan_cut(0, BASE))

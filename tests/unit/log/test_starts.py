@@ -18,7 +18,7 @@ async def loaded(bench: Bench, log_start: int = 0, clean: bool = False) -> Loade
 
 
 def test_epochs_lie_within_the_log(tmp_path: Path) -> None:
-    """Of one that nothing was written in, the file may tell; of records that are deleted, too."""
+    """The file may name an epoch in which nothing was written, or whose records are deleted."""
 
     async def play(bench: Bench) -> None:
         log = await bench.create()

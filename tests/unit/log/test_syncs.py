@@ -14,7 +14,7 @@ from tests.unit.log.test_faults import DATA
 
 
 class Written:
-    """A file that grows, and what is told of its durability."""
+    """A file that grows, and the reports of its durability."""
 
     def __init__(self, sim: Simulation) -> None:
         self.sim = sim

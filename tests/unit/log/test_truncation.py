@@ -10,9 +10,10 @@ import pytest
 from highwater.errors import Code
 from highwater.log import names
 from highwater.log.log import Log
+from highwater.log.producer_state import ProducerState
 from highwater.log.truncation import restart
 from highwater.world import FileSlice
-from tests.unit.log.bench import START_MS, TP, Bench, all_records, answers, append, batch, on_real_disk, refusal
+from tests.unit.log.bench import START_MS, TP, Bench, all_records, answers, append, batch, on_real_disk, refusal, until
 from tests.unit.log.test_recovery import LAST, TIMES, abort_some, fill
 
 
@@ -52,6 +53,22 @@ def on_real_disk_in_thread(directory: Path, play):  # type: ignore[no-untyped-de
     directory.mkdir(parents=True)
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(on_real_disk, directory, play, segment_bytes=1500).result()
+
+
+def test_the_recovery_point_is_never_beyond_a_cut_even_before_its_epochs_are_written(tmp_path: Path) -> None:
+    """A start would take what is missing below the recovery point for damage of synced data."""
+
+    async def play(bench: Bench) -> None:
+        log = await bench.create()
+        for epoch in range(3):
+            append(log, batch(), epoch)
+        log.flush()
+        await until(lambda: log.durable_end == 3 and log.epoch_file.in_step)
+        assert log.recovery_point == 3
+        log.replace_tail(1, 1, ProducerState())
+        assert (log.epoch_file.in_step, log.recovery_point) == (False, 1)
+
+    on_real_disk(tmp_path, play)
 
 
 def test_a_cut_to_the_end_or_beyond_forgets_empty_epochs_and_nothing_else(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is told of a step from one image to another, by records or by comparing."""
+"""The changes from one image to the next, found from records or by comparing the images."""
 
 from __future__ import annotations
 

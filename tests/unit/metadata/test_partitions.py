@@ -131,7 +131,7 @@ ELIGIBLE = image_of(
 
 
 def cleared(name: str) -> tuple[list[tuple[int, int, int]], Changes]:
-    """The partitions that have none left, their epochs with them, and what is told."""
+    """The partitions that have none left, with their epochs, and the changes that are reported."""
     image, changes = apply(ELIGIBLE, [ClearElrRecord(topic_name=name)], 6, 1)
     partitions = [partition for _, _, partition in image.topics.each_partition()]
     return [(len(p.elr), len(p.last_known_elr), p.partition_epoch) for p in partitions], changes

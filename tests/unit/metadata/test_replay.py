@@ -88,7 +88,7 @@ def test_the_image_does_not_depend_on_how_records_are_cut_into_batches(made: lis
 
 
 def covers(reported: Changes, real: Changes) -> bool:
-    """Everything that differs was told; created and deleted topics exactly."""
+    """Every difference was reported; created and deleted topics exactly."""
     return (
         set(reported.created) == set(real.created)
         and {t.id for t in reported.deleted} == {t.id for t in real.deleted}

@@ -170,6 +170,17 @@ def test_closing_while_the_dial_is_under_way_leaves_nothing_behind() -> None:
         assert scene.server.stats.connections == 0
 
 
+def test_a_dial_that_succeeds_after_the_end_is_hung_up() -> None:
+    with Scene() as scene:
+        caller = Caller(scene)
+        caller.connection.close()
+        peers = [Peer()]
+        at = listen(scene, 7000, lambda: peers[0])
+        scene.sim.run(scene.clients.perform(scene.clients.net.dial(lambda: caller.connection, at, None)))
+        scene.wait(lambda: peers[0].lost)
+        assert caller.events == [Gone.CLOSED]
+
+
 class Answering(Peer):
     """Answers every read with the given bytes."""
 
@@ -249,12 +260,15 @@ def test_an_older_peer_is_asked_again_in_a_version_that_it_knows(highest: int) -
         assert caller.connection.versions == {18: (0, highest), 3: (0, 5)}
 
 
-def test_a_peer_that_refuses_every_version_is_broken() -> None:
-    refusals = [framed(struct.pack(">i", n) + ApiVersionsResponse(error_code=35).encode(0)) for n in (1, 2, 3)]
+@pytest.mark.parametrize("listed", [[], [ApiVersion(api_key=18, min_version=0, max_version=4)]])
+def test_a_peer_that_refuses_every_version_is_broken(listed: list[ApiVersion]) -> None:
+    """Even one that lists the version which it refuses: it is not asked in that version again and again."""
+    refusal = ApiVersionsResponse(error_code=35, api_keys=listed).encode(0)
     with Scene() as scene:
-        at = listen(scene, 7000, lambda: Answering(*refusals))
-        caller = Caller(scene, to=at)
+        peer = Answering(*(framed(struct.pack(">i", number) + refusal) for number in range(1, 100)))
+        caller = Caller(scene, to=listen(scene, 7000, lambda: peer))
         scene.wait(lambda: caller.events == [Gone.BROKEN])
+        assert len(peer.answers) == 97, "it was asked in the newest version, and then in version 0"
 
 
 def test_negotiation_that_gets_no_answer_times_out() -> None:

@@ -278,7 +278,7 @@ def test_an_answer_that_is_sent_is_not_kept() -> None:
 
 def test_a_half_closed_peer_gets_the_answers_that_have_not_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn has time for one request. The end comes when the first is answered: nothing is left to send, and a
-    transport whose reading is paused may tell of an end all the same."""
+    transport whose reading is paused may report an end all the same."""
     with Scene() as scene:
         turns, add, ends = scene.server.turns, scene.server.turns.add, [True]
         seconds = count()

@@ -161,10 +161,10 @@ def test_bytes_after_an_http_request_are_ignored() -> None:
 def test_an_http_page_that_fails_midway_does_not_look_whole(caplog: pytest.LogCaptureFixture) -> None:
     def failing() -> Iterator[bytes]:
         yield b"half"
-        raise ValueError("it cannot be told")
+        raise ValueError("it cannot be shown")
 
     called(GET, lambda query: Page("a/b", failing()))
-    assert "a page of /status or /metrics: an unexpected error" in caplog.text and "it cannot be told" in caplog.text
+    assert "a page of /status or /metrics: an unexpected error" in caplog.text and "it cannot be shown" in caplog.text
 
 
 # --- a peer that connects and says nothing, on virtual time

@@ -394,7 +394,7 @@ def test_time_that_was_used_while_no_request_waited_does_not_count() -> None:
 
 
 def test_the_smallest_of_many_waiting_requests_is_served_first() -> None:
-    """What a request costs is not known before: its size tells something."""
+    """The cost of a request is not known before. Its size is a hint."""
     with Scene() as scene:
         toil = Toil(scene)
         scene.server.turns.monotonic = lambda: len(toil.done) * 0.002

@@ -74,7 +74,7 @@ def code_of(attempt: Callable[[], object]) -> Code:
 
 
 class Noted:
-    """A watcher that keeps what it is told."""
+    """A watcher that records its notifications."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -236,7 +236,7 @@ def test_the_next_request_stands_by_what_was_taken_back_once() -> None:
 
 
 def waiting(session: FetchSession) -> list[str]:
-    """What is told to a request that waits in it."""
+    """How a request that waits in the session is notified."""
     position: list[str] = []
     session.on_mark = lambda: position.append("marked")
     session.on_overtaken = lambda: position.append("overtaken")

@@ -154,6 +154,22 @@ def test_an_answer_to_an_earlier_term_says_nothing_to_this_one(tmp_path: Path) -
     played(tmp_path, play)
 
 
+def test_a_refusal_of_what_an_earlier_term_proposed_commits_nothing_in_this_one(tmp_path: Path) -> None:
+    """The follower is in the ISR now, and lacks what the earlier term would commit without it."""
+
+    async def play(controller: Controller, partition: Partition) -> None:
+        partition.lead(ME, EPOCH, 1, ALL, (ME,), EPOCHS)
+        fetch(controller, partition, OTHER, 0)
+        _, answer = controller.asked.pop()
+        partition.append(memoryview(batch()), 1, 9, START_MS)
+        partition.lead(ME, EPOCH + 1, 5, ALL, (ME, OTHER), EPOCHS)
+        controller.now += 2.0  # for the earlier term, the follower is no longer about to join
+        answer(Answer(Code.OPERATION_NOT_ATTEMPTED))
+        assert (partition.log.log_end, partition.log.high_watermark) == (1, 0)
+
+    played(tmp_path, play)
+
+
 def test_in_flush_mode_a_follower_knows_what_it_has_not_synced_and_learns_when_it_has(tmp_path: Path) -> None:
     async def play(controller: Controller, partition: Partition) -> None:
         partition.step_down(OTHER, EPOCH, 1, ALL)

@@ -1,4 +1,4 @@
-"""A hosted replica: who may write and read, what is visible, who is told when."""
+"""A hosted replica: which clients may write and read, what is visible, and which watchers are notified when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roles of a replica: what it knows in each, who is told when it changes, and what it counts."""
+"""The roles of a replica: what it knows in each, which callers are answered when it changes, and what it counts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_replica_without_a_role_knows_no_leader_and_no_epoch(tmp_path: Path) -
     async def play(bench: Bench) -> None:
         partition = Partition(await bench.create(), alone())
         assert (partition.leader_id, partition.epoch, partition.partition_epoch) == (NO_NODE, -1, -1)
-        assert not partition.has_what_is_committed, "no leader has told it anything"
+        assert not partition.has_what_is_committed, "it has heard from no leader"
         assert not partition.is_being_cut
         partition.tick()
         partition.brokers_changed({})

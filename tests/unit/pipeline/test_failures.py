@@ -29,7 +29,7 @@ WriteToMicroBatchDataSource highwater-table
 
 
 def wrapped(raised: str, code: str = "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR") -> str:
-    """As Spark 4.2 tells what a data source in Python raised."""
+    """As Spark 4.2 reports what a data source in Python raised."""
     return (
         "[STREAM_FAILED] Query [id = f980ee99, runId = f26a5f15] terminated with exception: "
         f"[{code}] Failed when Python streaming data source perform latestOffset: Traceback (most recent call last):\n"

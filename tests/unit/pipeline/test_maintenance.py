@@ -28,7 +28,7 @@ SAID = {
 
 @dataclass
 class Worked:
-    """A table that is told to begin and to end its work."""
+    """A table whose work begins and ends when the test says so."""
 
     may_end: threading.Event = field(default_factory=threading.Event)
     began: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What Spark tells of a batch, in records: in direct mode its own count would be one of ranges."""
+"""What Spark reports of a batch, in records: in direct mode its own count would be one of ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No epoch that a peer tells can be the last: it is refused while it is out of reach, and what is kept can be read."""
+"""No epoch that a peer sends can be the last: it is refused while it is out of reach, and what is kept can be read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Properties of a conversation that hold after every input of a random history: the leader's session knows exactly who
-is fetched and where, and no fetch tells of what is not synced."""
+is fetched and where, and no fetch acknowledges what is not synced."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class History:
             )
             takes_row = follower.fetches and follower.asked_first is not None and follower.asked_first <= number
             takes_row = takes_row and row.code is Code.NONE and row.diverging is None
-            assert (ready.leader_high_watermark is not None) is takes_row, "what is committed is told only once"
+            assert (ready.leader_high_watermark is not None) is takes_row, "what is committed is reported only once"
         self.check(ready)
         if ready.takes:
             for at, batch in enumerate(row.batches[: ready.append]):

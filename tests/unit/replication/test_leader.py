@@ -170,7 +170,7 @@ def test_a_fenced_follower_no_longer_holds_the_high_watermark_back() -> None:
 
 def test_records_are_gone_when_no_live_replica_has_them() -> None:
     leader = leads()
-    assert leader.low_watermark(5) == -1, "nobody has told where it begins"
+    assert leader.low_watermark(5) == -1, "no follower has said where its log begins"
     fetch(leader, SECOND, 10, start=5)
     fetch(leader, THIRD, 10, start=2)
     assert leader.low_watermark(5) == 2

@@ -1,4 +1,4 @@
-"""An exception ends what it happened in: it is counted, told once, and decided upon."""
+"""An exception ends what it happened in: it is counted, logged once, and decided upon."""
 
 from __future__ import annotations
 

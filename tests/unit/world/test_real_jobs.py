@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine: one that dies is told apart, and one that takes long keeps nobody waiting."""
+"""Jobs in processes of this machine: a job that dies has an error of its own, and a long one keeps nobody waiting."""
 
 from __future__ import annotations
 

@@ -19,6 +19,8 @@ _SAMPLE = 1000
 _FEW = 100
 _FIRST_MOMENT, _LAST_MOMENT = -62_135_596_800_000_000, 253_402_300_799_999_999
 """From the year 1 to the year 9999, in microseconds."""
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The same, in days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +101,30 @@ def _encoding(group: pa.Table, shape: FileShape, beyond: list[str]) -> dict[str,
 
 
 def _beyond_calendars(group: pa.Table) -> list[str]:
-    """Columns with a moment that Python has no date for. A record may have any timestamp; pyiceberg makes dates of a
-    file's least and largest ones, and one such record would keep its batch out of the table for ever."""
+    """Columns with a moment or a day that Python has no date for. A record may have any timestamp; pyarrow and
+    pyiceberg make dates of a file's least and largest values, and one such row would keep its batch out of the table
+    for ever."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     found = []
     for name in group.schema.names:
         column = group.column(name)
         if pa.types.is_timestamp(column.type):
-            bounds = pc.min_max(column.cast(pa.timestamp("us")).cast(pa.int64())).as_py()
-            if bounds["min"] is not None and not _FIRST_MOMENT <= bounds["min"] <= bounds["max"] <= _LAST_MOMENT:
-                found.append(name)
+            is_within = _lies_within(column.cast(pa.timestamp("us")).cast(pa.int64()), _FIRST_MOMENT, _LAST_MOMENT)
+        elif pa.types.is_date32(column.type):
+            is_within = _lies_within(column.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+        else:
+            continue
+        if not is_within:
+            found.append(name)
     return found
+
+
+def _lies_within(column: pa.ChunkedArray, first: int, last: int) -> bool:
+    import pyarrow.compute as pc
+
+    bounds = pc.min_max(column).as_py()
+    return bounds["min"] is None or first <= bounds["min"] <= bounds["max"] <= last
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:

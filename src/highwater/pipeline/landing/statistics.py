@@ -88,8 +88,7 @@ def delta_statistics(rows: int, ranges: Iterable[ColumnRange]) -> str:
 def _said(value: Any, *, is_largest: bool) -> int | float | str:
     match value:
         case str():
-            is_cut = len(value) > LONGEST_TEXT
-            return value[:LONGEST_TEXT] + (_LAST_CHARACTER if is_cut and is_largest else "")
+            return _cut_up(value) if is_largest else value[:LONGEST_TEXT]
         case datetime():
             said = value.replace(tzinfo=None) if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
             return said.isoformat(timespec="microseconds") + ("" if value.tzinfo is None else "Z")
@@ -99,3 +98,11 @@ def _said(value: Any, *, is_largest: bool) -> int | float | str:
             return float(value)
         case _:
             return int(value)
+
+
+def _cut_up(text: str) -> str:
+    """A text that is not below this one. It is longer than usual where only the last of all characters follow."""
+    end = LONGEST_TEXT
+    while text[end : end + 1] == _LAST_CHARACTER:
+        end += 1
+    return text[:end] + (_LAST_CHARACTER if end < len(text) else "")

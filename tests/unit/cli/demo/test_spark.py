@@ -1,4 +1,4 @@
-"""Whether Spark can run here, told before anything is started; and what its driver makes of offsets and failures."""
+"""Whether Spark can run here, said before anything is started; and what its driver makes of offsets and failures."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def test_an_uncommitted_record_replaces_nothing() -> None:
 
 
 def test_the_last_batch_of_a_producer_stays_without_its_records() -> None:
-    """It tells the producer's sequence, where no snapshot does."""
+    """It holds the producer's sequence, where no snapshot does."""
     stage = Stage(6)
 
     async def play() -> None:

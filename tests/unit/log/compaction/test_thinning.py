@@ -1,4 +1,4 @@
-"""What of a batch stays, how long, and what is told of transactions: by example, without a log."""
+"""What of a batch stays, how long, and what is kept of transactions: by example, without a log."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A record may carry any timestamp, also one that no calendar has: it lands, and keeps nothing else from landing."""
+"""A record may carry any timestamp or day, also one that no calendar has: it lands, and keeps nothing else from
+landing."""
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,3 +34,17 @@ def test_a_record_dated_beyond_the_calendar_lands_like_any_other(
         pq.read_metadata(file).row_group(0).column(1).is_stats_set for file in sorted(path.glob("**/*.parquet"))
     ]
     assert sorted(statistics) == [False, True, True]
+
+
+def test_a_day_beyond_the_calendar_lands_like_any_other(table: Table, kind: str, path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
+    staging = table.prepare(schema)
+    usual, far = 20_000, 3_000_000
+    batches = [
+        pa.RecordBatch.from_arrays([pa.array([at]), pa.array([day], pa.int32()).cast(pa.date32())], schema=schema)
+        for at, day in enumerate((usual, far, -far))
+    ]
+    files = stage(batches, schema, FileShape(row_group_bytes=1), staging, "far")
+    assert table.commit(numbered("q", 0), files)
+    assert read(kind, path).column("day").cast(pa.int32()).to_pylist() == [usual, far, -far]
+    assert [[each.largest for each in file.ranges if each.name == "day"] for file in files] == [[date(2024, 10, 4)], []]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as Delta
-from deltalake import Field, Schema
+from deltalake import Field, Schema, TableFeatures
 from deltalake.schema import PrimitiveType
 
 from highwater.pipeline.landing.columns import with_required
+from highwater.pipeline.landing.compaction import FEWEST
 from highwater.pipeline.landing.delta import DeltaTable
 from highwater.pipeline.landing.files import FileShape, stage
 from highwater.pipeline.landing.rule import LandingError
@@ -53,3 +54,15 @@ def test_a_null_in_a_column_that_may_not_be_null_fails_the_task_that_brings_it(p
         stage([rows(1, None)], schema, FileShape(), staging, "bad")
     assert table.commit(reaching(0, 2), stage([rows(1, 2)], schema, FileShape(), staging, "good"))
     assert ids("delta", path) == Counter([1, 2])
+
+
+def test_a_table_with_deletion_vectors_is_not_compacted(path: Path) -> None:
+    """Its files still have the rows that are deleted: rewritten as they are, they would bring them back."""
+    table = DeltaTable(str(path))
+    for number in range(FEWEST):
+        assert table.commit(reaching(number, number + 1, number + 1), staged(table, [number]))
+    Delta(path).alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+    version = Delta(path).version()
+    with pytest.raises(LandingError, match="has deletionVectors, so its files cannot be read as they are"):
+        table.compact(1 << 20, lambda: False)
+    assert Delta(path).version() == version

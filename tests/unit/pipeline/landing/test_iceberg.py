@@ -15,9 +15,11 @@ import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
+from highwater.pipeline.landing import iceberg
 from highwater.pipeline.landing.iceberg import CATALOG_FILE, LOCK_SECONDS, IcebergTable
 from highwater.pipeline.landing.iceberg_history import BATCH_MARK, RULES
 from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.landing.rule import Batch, Known
 from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, numbered, staged
 
 if TYPE_CHECKING:
@@ -132,7 +134,7 @@ def test_a_driver_waits_for_others_that_write_to_the_catalog_longer_than_sqlite_
     assert isinstance(catalog, SqlCatalog)
     with catalog.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 1000 * LOCK_SECONDS
-    assert (path / CATALOG_FILE).is_file(), "and its file has the name that readers are told"
+    assert (path / CATALOG_FILE).is_file(), "and its file has the name that is documented for readers"
 
 
 def test_a_table_lands_in_a_catalog_of_the_users_own_which_says_where(tmp_path: Path) -> None:
@@ -150,3 +152,23 @@ def test_a_table_lands_in_a_catalog_of_the_users_own_which_says_where(tmp_path: 
     for file in (str(data[0]), orphan.location):
         grow_old(file)
     assert table.clean_up(DAY) == [orphan.location]
+
+
+def test_a_batch_that_another_driver_lands_amid_its_commit_lands_once(
+    table: IcebergTable, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is not repeated on top of the other one: it is judged again, and the table has the batch by then."""
+    table.prepare(SCHEMA)
+    mine, theirs = staged(table, [1]), staged(table, [1])
+    judge, raced = iceberg.after, list[bool]()
+
+    def judged_before_the_other_lands(known: Known, batch: Batch) -> Known | None:
+        new = judge(known, batch)
+        if not raced:
+            raced.append(True)
+            assert IcebergTable("default.t", str(path)).commit(batch, theirs)
+        return new
+
+    monkeypatch.setattr(iceberg, "after", judged_before_the_other_lands)
+    assert not table.commit(numbered("q", 0), mine)
+    assert ids("iceberg", path) == Counter([1])

@@ -128,6 +128,9 @@ def test_records_of_a_log_that_was_cut_and_written_anew_are_not_those_that_the_t
     assert moved.position is not None
     assert moved.position.at == {LOG: (Interval(0, 80, 5),)}
     assert after(moved, cut) is None, "the same batch again, after the cut was landed"
+    further = after(moved, Batch("p", "q", 3, (Reach(LOG, 80, 120, 5, 5),)))
+    assert further is not None
+    assert after(further, cut) is None, "and again, after a later batch: the position does not move back"
 
 
 def test_a_cut_with_nothing_behind_it_yet_moves_the_position_back() -> None:

@@ -128,3 +128,18 @@ def test_a_reader_that_goes_by_the_bounds_finds_every_row(
     )
     found = DeltaTable(path).to_pyarrow_dataset().to_table(filter=wanted)
     assert found.num_rows == sum(row[column] == value for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_column_has_no_bounds_if_they_are_missing_in_one_row_group(table: Table) -> None:
+    """Parquet's writer leaves out bounds of more than 4 KiB."""
+    [file] = landed(table, [{"id": 1, "note": "short"}, {"id": 2, "note": "x" * 5000}])
+    ranges = {each.name: (each.least, each.largest) for each in file.ranges}
+    assert (ranges["id"], ranges["note"]) == ((1, 2), (None, None))
+
+
+@pytest.mark.parametrize("end", ["", "\U0010ffff", "\U0010ffff" * 3, "\U0010ffffz", "z" * 9])
+def test_a_long_text_is_not_above_its_own_bound(end: str) -> None:
+    text = "a" * 32 + end
+    said = json.loads(delta_statistics(1, [ColumnRange("note", 0, text, text)]))
+    assert said["minValues"]["note"] <= text <= said["maxValues"]["note"]
