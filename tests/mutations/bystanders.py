@@ -159,7 +159,7 @@ MUTATIONS: list[Mutation] = [
         "F231",
         TURNS + "test_a_small_request_does_not_wait_for_large_ones",
         "src/highwater/net/turns.py",
-        "self._wait(SLICE_SECONDS)  # it was long, and may be so again",
+        "self._wait(LONG_SECONDS)  # it was long, and may be so again",
         "self._wait(0.0)",
     ),
     Mutation(
