@@ -47,21 +47,22 @@ class Balance(NamedTuple):
     targets: dict[TopicPartition, tuple[NodeId, ...]]
     """The partitions that change, with their new replicas."""
     moved_bytes: int
-    least_bytes: int
-    """What has to move at least: all bytes of drained brokers, and what others have above the mean."""
+    exact_bytes: int
+    """What would have to move at least if all brokers were to have the same: the bytes of drained brokers, and what
+    others have above the mean."""
 
 
 def plan(partitions: Mapping[TopicPartition, Held], places: Sequence[Place], drained: Sequence[NodeId] = ()) -> Balance:
     """`places` are all brokers that may hold replicas, those to be `drained` among them. Raises CannotDrain."""
     planner = _Planner(partitions, places, drained)
-    least = planner.least_bytes()
+    exact = planner.exact_bytes()
     planner.drain()
     planner.even_out_bytes()
     planner.even_out_counts()
     planner.even_out_leaders()
     targets = {tp: tuple(now) for tp, now in planner.replicas.items() if tuple(now) != partitions[tp].replicas}
     moved = sum(partitions[tp].size * len(set(now) - set(partitions[tp].replicas)) for tp, now in targets.items())
-    return Balance(targets, moved, least)
+    return Balance(targets, moved, exact)
 
 
 class _Planner:
@@ -91,7 +92,7 @@ class _Planner:
         """How far a broker may be from the mean."""
         return max(self._mean * TOLERANCE, self._largest)
 
-    def least_bytes(self) -> int:
+    def exact_bytes(self) -> int:
         drained = sum(self._bytes[broker] for broker in self._drained if broker in self._bytes)
         surplus = sum(max(self._bytes[broker] - self._mean, 0.0) for broker in self._open)
         return int(drained + surplus)

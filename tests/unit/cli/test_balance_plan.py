@@ -50,7 +50,7 @@ def test_a_new_broker_gets_its_share_and_no_more_is_moved_than_the_others_have_t
     balance = plan(before, [place(1), place(2), place(3)])
     now = after(before, balance)
     assert bytes_of(now) == {1: 400, 2: 400, 3: 400}
-    assert (balance.moved_bytes, balance.least_bytes) == (400, 400)
+    assert (balance.moved_bytes, balance.exact_bytes) == (400, 400)
     assert set(leaders(now).values()) == {2}
 
 
@@ -59,7 +59,7 @@ def test_a_drained_broker_has_nothing_left_and_its_replicas_go_to_the_emptiest()
     balance = plan(before, [place(1), place(2), place(3), place(4)], [NodeId(1)])
     now = after(before, balance)
     assert 1 not in bytes_of(now)
-    assert balance.least_bytes >= 450
+    assert balance.exact_bytes >= 450
     assert bytes_of(now)[4] >= 300
 
 
