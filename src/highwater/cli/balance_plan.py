@@ -21,6 +21,8 @@ from typing import NamedTuple
 from highwater.model import NodeId, TopicPartition
 
 TOLERANCE = 0.1
+LIGHT = 0.01
+"""A replica of at most this share of the mean may move for the sake of numbers alone."""
 
 
 class Place(NamedTuple):
@@ -171,8 +173,8 @@ class _Planner:
         if not self._may_move(tp, giver, taker):
             return False
         size, mean, slack = self._held[tp].size, self._mean, self._slack
-        if size > mean * TOLERANCE:
-            return False  # a number alone is not worth that many bytes
+        if size > mean * LIGHT:
+            return False
         after = (self._bytes[giver] - size, self._bytes[taker] + size)
         return all(abs(each - mean) <= slack for each in after)
 

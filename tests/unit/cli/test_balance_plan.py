@@ -85,9 +85,18 @@ def test_small_replicas_are_spread_by_their_number() -> None:
 
 
 def test_leadership_goes_along_a_chain_where_no_partition_joins_both_ends() -> None:
-    before = held(([1, 2], 1), ([1, 2], 1), ([1, 2], 1), ([2, 3], 1), ([2, 3], 1), ([3, 2], 1))
-    now = after(before, plan(before, [place(1), place(2), place(3)]))
-    assert set(leaders(now).values()) == {2}
+    singles = [([1], 1)] * 3 + [([3], 1)] * 3
+    before = held(([1, 2], 1), ([1, 2], 1), ([2, 1], 1), *[([2, 3], 1)] * 3, *singles)
+    assert leaders(before) == {1: 5, 2: 4, 3: 3}
+    balance = plan(before, [place(1), place(2), place(3)])
+    assert (set(leaders(after(before, balance)).values()), balance.moved_bytes) == ({4}, 0)
+
+
+def test_the_largest_replica_that_fits_moves_rather_than_many_small_ones() -> None:
+    before = held(([1], 400), *[([1], 40)] * 10)
+    balance = plan(before, [place(1), place(2)])
+    assert bytes_of(after(before, balance)) == {1: 400, 2: 400}
+    assert list(balance.targets) == [TopicPartition("t", 0)]
 
 
 def test_a_replica_on_a_broker_that_is_gone_stays_where_it_is() -> None:
