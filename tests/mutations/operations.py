@@ -1,4 +1,4 @@
-"""What is done to a running cluster: reading from followers, and reassignment."""
+"""What is done to a running cluster: reading from followers, reassignment, and balance."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ NEARBY = "tests/scenarios/test_b_follower_reads.py::"
 CHOICE = "tests/unit/replication/test_read_replica.py::"
 READING = "tests/unit/partition/test_fetching.py::"
 MOVES = "tests/unit/controller/test_partition_moves.py::"
+PLAN = "tests/unit/cli/test_balance_plan.py::"
 
 MUTATIONS = [
     Mutation(
@@ -135,5 +136,33 @@ MUTATIONS = [
         "src/highwater/controller/partition_moves.py",
         "if (topic.name, index) in named:",
         "if False:",
+    ),
+    Mutation(
+        "F380",  # a balance takes a rack from a partition
+        PLAN + "test_a_replica_is_not_moved_if_its_partition_would_have_fewer_racks",
+        "src/highwater/cli/balance_plan.py",
+        "return self._spread(after) >= self._spread(now)",
+        "return True",
+    ),
+    Mutation(
+        "F381",  # a broker gets a partition twice
+        PLAN + "test_any_cluster_is_even_afterwards_with_no_fewer_racks_and_no_broker_twice",
+        "src/highwater/cli/balance_plan.py",
+        "if taker in now:",
+        "if False:",
+    ),
+    Mutation(
+        "F382",  # leaders are left where no single partition joins two brokers
+        PLAN + "test_leadership_goes_along_a_chain_where_no_partition_joins_both_ends",
+        "src/highwater/cli/balance_plan.py",
+        "queue.append(other)",
+        "pass",
+    ),
+    Mutation(
+        "F383",  # many small replicas move where one would do
+        PLAN + "test_the_largest_replica_that_fits_moves_rather_than_many_small_ones",
+        "src/highwater/cli/balance_plan.py",
+        "return size > room, size if size > room else -size, tp",
+        "return False, size, tp",
     ),
 ]

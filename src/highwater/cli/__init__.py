@@ -49,6 +49,7 @@ NOUNS: dict[str, Noun] = {
     "delete-records": Noun("highwater.cli.delete_records", "Delete records up to given offsets."),
     "leader-election": Noun("highwater.cli.leader_election", "Elect preferred leaders, or unclean ones."),
     "reassign": Noun("highwater.cli.reassign", "Move partitions to other brokers."),
+    "balance": Noun("highwater.cli.balance", "Spread leaders, replicas and bytes evenly over brokers."),
     "quorum": Noun("highwater.cli.quorum", "Describe the metadata quorum."),
     "log-dirs": Noun("highwater.cli.log_dirs", "Show how large the logs in the directories of brokers are."),
     "dump-log": Noun("highwater.cli.dump_log", "Print segments, indexes, snapshots and checkpoints."),

@@ -29,6 +29,11 @@ class LogDir(NamedTuple):
     """Of its file system; -1 if the broker does not say."""
     usable_bytes: int = -1
 
+    @property
+    def sizes(self) -> dict[TopicPartition, int]:
+        """The bytes of each replica, without copies that are being moved here from another directory."""
+        return {each.partition: each.size for each in self.logs if not each.is_future}
+
 
 def describe_log_dirs(client: Client, brokers: Iterable[NodeId]) -> dict[NodeId, list[LogDir]]:
     """Raises KafkaError and ClientFailure."""

@@ -12,6 +12,7 @@ from highwater.errors import Code
 from highwater.model import Endpoint, NodeId
 from highwater.net.client import CallFailed, ClientConnection, Gone
 from highwater.net.deadlines import DeadlineQueue
+from highwater.sim.knobs import Knobs
 from highwater.wire.codec import Message
 from highwater.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from highwater.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -205,8 +206,9 @@ def test_a_broker_whose_fencing_could_not_be_written_still_counts_as_one_of_thos
 
 @pytest.mark.parametrize("controller_is", ["idle", "busy"])
 def test_two_registrations_that_were_sent_at_once_prove_no_death(controller_is: str) -> None:
-    """The second is sent before the refusal of the first can have been read: its sender may be dead."""
-    with Living().start() as living:
+    """The second is sent before the refusal of the first can have been read: its sender may be dead. The two arrive
+    together."""
+    with Living(knobs=Knobs(link_delay=(0.0005, 0.0005), tiny_segments=0.0)).start() as living:
         decide(living, [registered(DYING)])
         line = Line(living)
         line.heartbeat(DYING)
