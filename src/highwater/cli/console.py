@@ -72,7 +72,8 @@ def command(
         from highwater.console.changes import Changes
         from highwater.console.clients import Clients
         from highwater.console.cluster_reader import ClusterReader
-        from highwater.console.serving import PortTaken, address, listening, serve
+        from highwater.console.listening import PortTaken, address, listening
+        from highwater.console.serving import serve
     except ModuleNotFoundError as missing:
         raise click.ClickException(f"the console needs the package {missing.name}: pip install highwater") from missing
     is_given = context.get_parameter_source("bootstrap_server") is ParameterSource.COMMANDLINE

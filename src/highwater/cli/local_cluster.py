@@ -74,6 +74,10 @@ class LocalCluster:
         self._orders = NodeOrders(self._layout.members, self.members)
 
     @property
+    def lock_path(self) -> Path:
+        return self._directory.lock.path
+
+    @property
     def bootstrap(self) -> str:
         return ",".join(member.bootstrap for member in self._layout.members if member.is_broker)
 

@@ -25,7 +25,7 @@ export function faults(main) {
     panel("Links between nodes", null, h("div", { class: "body" }, h("div", { class: "form" },
       h("label", null, "From", one), h("label", null, "To", other), h("label", null, "Delay, ms", delay),
       h("label", null, "One way only", h("span", null, oneWay)),
-      h("div", { class: "buttons" },
+      h("div", { class: "buttons wide" },
         h("button", { type: "button", onclick: () => give({ verb: "cut", nodes: both(), one_way: oneWay.checked }) }, "Cut"),
         h("button", { type: "button", onclick: () => give({ verb: "slow", nodes: both(), ms: Number(delay.value) }) }, "Slow"),
         h("button", { type: "button", onclick: () => give({ verb: "heal" }) }, "Heal all"))))));
@@ -44,7 +44,7 @@ function card(each, give) {
   const states = { up: "good", down: "bad", fenced: "warn" };
   const button = (verb, text, kind) => h("button", { type: "button", class: kind, "data-focus": `${verb}-${each.id}`, onclick: () => give({ verb, nodes: [each.id] }) }, text);
   return h("section", { class: "panel node-card", "data-node": each.id, "data-state": each.state, "aria-label": `Node ${each.id}` },
-    h("header", null, h("b", null, `Node ${each.id}`), h("span", { class: "badges" }, each.is_active_controller ? badge("accent", "active controller") : null, badge(states[each.state], each.state))),
-    h("span", { class: "soft small" }, each.leaders === null ? each.roles.join(", ") : `leads ${each.leaders} of its ${each.partitions} partitions`),
-    h("div", { class: "toolbar" }, button("kill", "Kill", "danger"), button("start", "Start"), button("pause", "Pause"), button("resume", "Resume")));
+    h("div", { class: "title" }, h("b", null, `Node ${each.id}`), h("span", { class: "badges" }, each.is_active_controller ? badge("accent", "active controller") : null, badge(states[each.state], each.state))),
+    h("span", { class: "soft small" }, each.leaders === null ? each.roles.join(", ") : `leads ${each.leaders} of its ${each.partitions} replicas`),
+    h("div", { class: "toolbar" }, each.state === "down" ? [button("start", "Start"), button("resume", "Resume")] : [button("kill", "Kill", "danger"), button("pause", "Pause")]));
 }

@@ -36,3 +36,14 @@ export function pretty(text) {
   });
   return parts;
 }
+
+export function compact(text) {
+  // The same kinds, on one line. A space follows each colon and comma.
+  const found = tokens(text);
+  return found.map((token, at) => {
+    if (token === ":" || token === ",") return ["plain", `${token} `];
+    if (token.startsWith('"')) return [found[at + 1] === ":" ? "key" : "string", token];
+    if (/^[{}[\]]$/.test(token)) return ["plain", token];
+    return [/^-?\d/.test(token) ? "number" : "word", token];
+  });
+}

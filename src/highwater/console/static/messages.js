@@ -3,7 +3,7 @@
 import { h, show, panel, empty, loading, banner, badge } from "./dom.js";
 import { stream, quiet, get, post, known } from "./server.js";
 import { grouped, bytes, moment } from "./numbers.js";
-import { pretty } from "./json_text.js";
+import { pretty, compact } from "./json_text.js";
 
 const TAIL_KEPT = 200;
 const FIELDS = ["start", "at", "partition", "limit", "key", "value", "header", "path"];
@@ -103,7 +103,7 @@ function local(milliseconds) {
 }
 
 function list(topic, rows) {
-  const heads = ["Partition", "Offset", "Time (UTC)", "Key", "Value"].map((each, at) => h("th", { scope: "col", class: at < 2 ? "number" : null }, each));
+  const heads = ["Partition", "Offset", "Time (UTC)", "Key", "Value", ""].map((each, at) => h("th", { scope: "col", class: at < 2 ? "number" : null }, each));
   return h("div", { class: "scroll" }, h("table", { class: "records" }, h("thead", null, h("tr", null, heads)), rows instanceof Node ? rows : h("tbody", null, rows)));
 }
 
@@ -115,22 +115,29 @@ function row(topic, each) {
   };
   const more = h("button", { type: "button", class: "more", "aria-expanded": "false", onclick: open }, "more");
   const line = h("tr", { "data-offset": each.offset, "data-partition": each.partition },
-    h("td", { class: "number" }, each.partition), h("td", { class: "number" }, grouped(each.offset)),
+    h("td", { class: "number", "data-name": "partition" }, each.partition), h("td", { class: "number", "data-name": "offset" }, grouped(each.offset)),
     h("td", { title: each.timestamp }, moment(each.timestamp)),
-    h("td", null, payload(topic, each, "key")),
+    h("td", { class: "key", "data-name": "key" }, payload(topic, each, "key")),
     h("td", { class: "value" }, payload(topic, each, "value"),
       each.headers.length ? h("p", { class: "note" }, each.headers.map((header) => [h("b", null, header.name), "=", header.value === null ? "null" : header.value.text, "  "]),
-        each.more_headers ? `and ${each.more_headers} more` : "") : null,
-      more));
+        each.more_headers ? `and ${each.more_headers} more` : "") : null),
+    h("td", { class: "open" }, isLong(each) ? more : null));
   return line;
+}
+
+function isLong(each) {
+  return [each.key, each.value].some((part) => part !== null && (part.kind === "json" || part.text.length > 160 || part.text.includes("\n")));
 }
 
 function payload(topic, each, part) {
   const found = each[part];
   if (found === null) return h("span", { class: "null" }, "null");
-  const content = found.kind === "json" ? pretty(found.text).map(([kind, text]) => (kind === "plain" ? text : h("span", { class: `json-${kind}` }, text))) : found.text;
+  const coloured = (parts) => parts.map(([kind, text]) => (kind === "plain" ? text : h("span", { class: `json-${kind}` }, text)));
+  const content = found.kind === "json" ? coloured(pretty(found.text)) : found.text;
+  const brief = found.text.slice(0, 400);
   const whole = `api/topics/${encode(topic)}/whole?${new URLSearchParams({ partition: each.partition, offset: each.offset, part })}`;
-  return [h("pre", { class: "payload", "data-kind": found.kind }, content),
+  return [h("div", { class: "compact", "data-kind": found.kind }, found.kind === "json" ? coloured(compact(brief)) : brief),
+    h("pre", { class: "payload", "data-kind": found.kind }, content),
     found.cut || found.kind === "hex" ? h("p", { class: "note" }, badge(null, found.kind), ` ${bytes(found.size)}${found.cut ? ", cut here" : ""} `, h("a", { href: whole, download: "" }, "whole")) : null];
 }
 
