@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -33,6 +35,10 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, is_over: Callable[[], bool]) -> None:
         super().__init__(config)
         self._is_over = is_over
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The console keeps nothing that would have to be written, and a stream that is open would hold it up."""
+        os._exit(0)
 
     async def on_tick(self, counter: int) -> bool:
         return self._is_over() or await super().on_tick(counter)

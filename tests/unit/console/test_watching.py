@@ -161,7 +161,7 @@ def test_the_history_of_lag_is_bounded_and_goes_back_for_hours() -> None:
         history.note(float(at), "g", {"t-0": at})
     points = history.of("g")
     assert len(points) <= MOST_POINTS and points[-1][1] == str(2 * int(KEPT_SECONDS) - 10)
-    assert int(points[0][0]) <= (KEPT_SECONDS + 20) * 1000
+    assert int(points[0][0]) <= (KEPT_SECONDS + 900) * 1000
     assert history.of("g", "t-0")[-1] == points[-1]
     history.keep_only({"other"})
     assert history.of("g") == []
