@@ -8,24 +8,22 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from highwater.cli.bootstrap import DATA_DIR, bootstrap_option, local_cluster, require_cluster
+from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, TOKEN_VARIABLE
 from highwater.cli.control_socket import Refused, order
 from highwater.cli.properties import load_properties
+from highwater.cli.stop_signals import let_through
 from highwater.client.security import Security
 from highwater.cluster.directory import NODES
 from highwater.cluster.lock import when_released
 
 if TYPE_CHECKING:
     from highwater.console.changes import Order
-
-TOKEN_VARIABLE: Final = "HIGHWATER_CONSOLE_TOKEN"
-HELP_CHANGES: Final = "Let the pages change things: produce, settings, offsets of groups, preferred leaders."
-HELP_FAULTS: Final = "Let the pages kill, pause, cut and slow nodes of `highwater up`."
 
 
 @click.command("console")
@@ -94,7 +92,9 @@ def command(
     clients = Clients(require_cluster(servers), security)
     changes = Changes(clients, allow_changes, _orders(nodes_file) if allow_faults and nodes_file is not None else None)
     application = Console(access, ClusterReader(clients, nodes_file), changes).application()
-    if descriptor is None:
+    if descriptor is not None:
+        let_through()
+    else:
         click.echo(f"console {address(listen, bound, base, access.token)}")
         sys.stdout.flush()
     serve(application, on, _ending(cluster_lock))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,13 +12,14 @@ from typing import Any, Final
 
 import click
 
-from highwater.cli.console import TOKEN_VARIABLE
 from highwater.cluster.ports import HOST
 from highwater.console.listening import DEFAULT_PORT, PortTaken, address, listening
 
 OFF: Final = "off"
+TOKEN_VARIABLE: Final = "HIGHWATER_CONSOLE_TOKEN"
+HELP_CHANGES: Final = "Let the pages change things: produce, settings, offsets of groups, preferred leaders."
+HELP_FAULTS: Final = "Let the pages kill, pause, cut and slow nodes of `highwater up`."
 NEEDED: Final = ("starlette", "uvicorn")
-STOP_SECONDS: Final = 5.0
 LOG: Final = "console.log"
 PORT_VARIABLE: Final = "HIGHWATER_CONSOLE_PORT"
 
@@ -105,12 +105,8 @@ class ConsoleProcess:
         return f"the console has ended (exit code {code}); its log is {self.log}"
 
     def stop(self) -> None:
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+        """At once: the console keeps nothing. `up` blocks SIGTERM, and a child inherits that."""
+        if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._process = None
+            self._process = None

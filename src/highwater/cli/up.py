@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from highwater.cli.console import HELP_CHANGES, HELP_FAULTS
-from highwater.cli.console_process import ConsoleProcess, console_option
+from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, ConsoleProcess, console_option
 from highwater.cli.environment import Environment
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.next_steps import next_steps
