@@ -87,6 +87,7 @@ def test_the_overview_shows_every_node_and_says_that_the_cluster_is_healthy(view
     expect(page.locator("tr[data-node][data-state='up']")).to_have_count(3)
     expect(page.locator("text=active controller")).to_have_count(1)
     expect(page.locator(".timeline")).to_contain_text("unfenced")
+    assert not viewer.faults
 
 
 def test_the_lanes_move_while_records_are_produced_and_stand_still_when_frozen(
@@ -244,6 +245,7 @@ def test_a_tab_that_nobody_sees_has_no_stream(viewer: Viewer) -> None:
     with page.expect_request(lambda request: "api/events?view=overview" in request.url):
         page.evaluate(hide, False)
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    assert not viewer.faults
 
 
 def test_every_page_is_reached_by_keys(viewer: Viewer) -> None:
@@ -255,6 +257,7 @@ def test_every_page_is_reached_by_keys(viewer: Viewer) -> None:
     page.keyboard.press("/")
     page.keyboard.type("no such topic")
     expect(page.locator(".empty")).to_have_text("No topic matches.")
+    assert not viewer.faults
 
 
 def test_a_wrong_token_shows_a_locked_page_and_nothing_of_the_cluster(browser: Browser, watched: Watched) -> None:

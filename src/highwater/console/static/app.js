@@ -77,8 +77,8 @@ function theme(next) {
 }
 
 async function start() {
-  const state = h("span", { class: "live", "data-state": "idle", id: "live", role: "status" }, "paused");
-  const words = { live: "live", lost: "connection lost", idle: "paused" };
+  const state = h("span", { class: "live", "data-state": "none", id: "live", role: "status" });
+  const words = { live: "live", lost: "connection lost", idle: "paused", none: "" };
   onState((now) => { state.dataset.state = now; state.textContent = words[now]; });
   const order = { auto: "light", light: "dark", dark: "auto" };
   const button = h("button", { type: "button", title: "Theme: automatic, light or dark", onclick: () => { button.textContent = `Theme: ${theme(order[theme()])}`; } }, `Theme: ${theme()}`);

@@ -46,9 +46,10 @@ export function panel(title, note, ...children) {
 }
 
 export function table(columns, rows, attributes) {
-  const cells = (row) => row.map((cell, at) => h("td", { class: columns[at].number ? "number" : columns[at].class }, cell));
+  const kind = (column) => [column.number ? "number" : "", column.wide ? "wide-only" : ""].join(" ").trim() || null;
+  const cells = (row) => row.map((cell, at) => h("td", { class: kind(columns[at]) }, cell));
   return h("div", { class: "scroll" }, h("table", attributes,
-    h("thead", null, h("tr", null, columns.map((each) => h("th", { class: each.number ? "number" : null, scope: "col" }, each.name)))),
+    h("thead", null, h("tr", null, columns.map((each) => h("th", { class: kind(each), scope: "col" }, each.name)))),
     h("tbody", null, rows.map((row) => (row instanceof Node ? row : h("tr", null, cells(row)))))));
 }
 

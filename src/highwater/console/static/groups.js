@@ -16,7 +16,7 @@ export function groups(main) {
       badge(STATES[each.state], each.state || "unknown"), grouped(each.members),
       (each.topics || []).join(", ") || "–",
       spark(each.history.map((point) => Number(point[1])), `Lag of ${each.group}`), each.error ? badge("bad", each.error) : grouped(each.lag)]);
-    const columns = [{ name: "Group" }, { name: "State" }, { name: "Members", number: true }, { name: "Topics" }, { name: "Lag lately" }, { name: "Lag", number: true }];
+    const columns = [{ name: "Group" }, { name: "State" }, { name: "Members", number: true }, { name: "Topics", wide: true }, { name: "Lag lately", wide: true }, { name: "Lag", number: true }];
     show(body, found.error ? banner(found.error) : null, h("section", { class: "panel" },
       rows.length ? table(columns, rows) : empty("No consumer group has read anything yet.")));
   });
@@ -51,14 +51,14 @@ function lagChart(found) {
 }
 
 function partitions(found) {
-  const columns = [{ name: "Topic" }, { name: "Partition", number: true }, { name: "Committed", number: true }, { name: "End", number: true }, { name: "Lag", number: true }, { name: "Lately" }, { name: "Member" }];
+  const columns = [{ name: "Topic" }, { name: "Partition", number: true }, { name: "Committed", number: true }, { name: "End", number: true }, { name: "Lag", number: true }, { name: "Lately", wide: true }, { name: "Member", wide: true }];
   const rows = found.rows.map((each) => [each.topic, each.partition, grouped(each.committed), grouped(each.end), grouped(each.lag),
     spark(each.history.map((point) => Number(point[1])), `Lag of ${each.topic}-${each.partition}`), each.member || h("span", { class: "soft" }, "nobody")]);
   return panel("Partitions", null, rows.length ? table(columns, rows) : empty("It has committed no offset."));
 }
 
 function members(found) {
-  const columns = [{ name: "Member" }, { name: "Client" }, { name: "Host" }, { name: "Partitions" }];
+  const columns = [{ name: "Member" }, { name: "Client", wide: true }, { name: "Host", wide: true }, { name: "Partitions" }];
   const rows = found.members.map((each) => [h("span", { class: "mono" }, each.id), each.client, each.host, each.partitions.join(", ") || "–"]);
   return panel("Members", found.strategy ? `assigned by ${found.strategy}` : null, rows.length ? table(columns, rows) : empty("Nobody is in the group now."));
 }

@@ -66,11 +66,11 @@ function nodes(found) {
         each.roles.map((role) => badge(null, role)),
         each.is_active_controller ? badge("accent", "active controller") : null)),
       h("td", { class: "number" }, each.leaders === null ? "–" : grouped(each.leaders)),
-      h("td", { class: "number" }, each.partitions === null ? "–" : grouped(each.partitions)),
-      h("td", { class: "mono" }, each.address || "–"));
+      h("td", { class: "number wide-only" }, each.partitions === null ? "–" : grouped(each.partitions)),
+      h("td", { class: "mono wide-only" }, each.address || "–"));
     return row;
   });
-  const columns = [{ name: "Node" }, { name: "State" }, { name: "Roles" }, { name: "Leads", number: true }, { name: "Replicas", number: true }, { name: "Address" }];
+  const columns = [{ name: "Node" }, { name: "State" }, { name: "Roles" }, { name: "Leads", number: true }, { name: "Replicas", number: true, wide: true }, { name: "Address", wide: true }];
   return panel("Nodes", null, rows.length ? table(columns, rows) : empty("No node is known yet."));
 }
 

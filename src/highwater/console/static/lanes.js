@@ -125,7 +125,7 @@ function fetches(found) {
   if (found.fetches === null) return panel("Fetches of followers", null, empty("Kafka does not tell."));
   const rows = [...found.fetches].reverse().slice(0, 14).map((each) => [
     ago(each.ago) === "now" ? `${Math.round(each.ago * 1000)} ms` : ago(each.ago), each.follower, grouped(each.offset), grouped(each.high_watermark), bytes(each.bytes)]);
-  const columns = [{ name: "Ago", number: true }, { name: "Follower", number: true }, { name: "Acknowledges all before", number: true }, { name: "High watermark", number: true }, { name: "Got", number: true }];
+  const columns = [{ name: "Ago", number: true }, { name: "Follower", number: true }, { name: "Has all before", number: true }, { name: "High watermark", number: true, wide: true }, { name: "Got", number: true }];
   return panel("Fetches of followers", note, rows.length ? table(columns, rows, { class: "fetches" }) : empty("No follower has fetched anything new since this page is open."));
 }
 

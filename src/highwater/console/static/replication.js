@@ -21,7 +21,7 @@ export function replication(main) {
       h("a", { href: `replication/${name(each.name)}` }, each.name),
       each.leaderless ? badge("bad", `${each.leaderless} without a leader`) : each.under_replicated ? badge("warn", `${each.under_replicated} under-replicated`) : badge("good", "in sync"),
       grouped(each.partitions), grouped(each.replicas), grouped(each.records)]);
-    const columns = [{ name: "Topic" }, { name: "State" }, { name: "Partitions", number: true }, { name: "Replicas", number: true }, { name: "Records", number: true }];
+    const columns = [{ name: "Topic" }, { name: "State" }, { name: "Partitions", number: true }, { name: "Replicas", number: true, wide: true }, { name: "Records", number: true, wide: true }];
     show(body, found.error ? banner(found.error) : null, panel("Topics", "choose one to see its lanes",
       rows.length ? table(columns, rows) : empty(found.topics.length ? "No topic matches." : "There are no topics yet. highwater topics create orders --partitions 3")));
   };

@@ -45,7 +45,7 @@ export function stream(query, receive) {
 export function quiet() {
   close();
   opened = null;
-  tell("idle");
+  tell("none");
 }
 
 export const isPaused = () => opened !== null && source === null;

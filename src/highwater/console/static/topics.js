@@ -21,7 +21,7 @@ export function topics(main) {
       h("a", { href: `topics/${name(each.name)}` }, each.name),
       each.leaderless ? badge("bad", `${each.leaderless} without a leader`) : each.under_replicated ? badge("warn", `${each.under_replicated} under-replicated`) : badge("good", "in sync"),
       grouped(each.partitions), grouped(each.replicas), grouped(each.records), each.rate === null ? "–" : `${rate(each.rate)} /s`, bytes(each.size)]);
-    const columns = [{ name: "Topic" }, { name: "Replication" }, { name: "Partitions", number: true }, { name: "Replicas", number: true }, { name: "Records", number: true }, { name: "In", number: true }, { name: "On disk", number: true }];
+    const columns = [{ name: "Topic" }, { name: "Replication" }, { name: "Partitions", number: true, wide: true }, { name: "Replicas", number: true, wide: true }, { name: "Records", number: true }, { name: "In", number: true }, { name: "On disk", number: true, wide: true }];
     show(body, found.error ? banner(found.error) : null, h("section", { class: "panel" },
       rows.length ? table(columns, rows) : empty(found.topics.length ? "No topic matches." : "There are no topics yet. highwater topics create orders --partitions 3")));
   };
@@ -58,7 +58,7 @@ async function settings(body, topicName) {
       const [{ settings: found }, { changes }] = await Promise.all([get(path), known()]);
       const wanted = found.filter((each) => each.name.includes(search.value));
       show(list, h("section", { class: "panel" }, wanted.length ? table(
-        [{ name: "Setting" }, { name: "Value" }, { name: "Source" }, { name: "Without it" }, { name: "" }],
+        [{ name: "Setting" }, { name: "Value" }, { name: "Source" }, { name: "Without it", wide: true }, { name: "" }],
         wanted.map((each) => row(each, changes, change))) : empty("No setting matches.")));
     } catch (error) {
       show(list, banner(error.message));
@@ -91,7 +91,7 @@ function row(each, changes, change) {
   return h("tr", { "data-setting": each.name },
     h("td", { class: "mono" }, each.name), cell,
     h("td", null, each.is_own ? badge("accent", SOURCES[each.source]) : h("span", { class: "soft" }, SOURCES[each.source] || each.source)),
-    h("td", { class: "mono soft" }, each.is_own ? each.default || "–" : ""),
+    h("td", { class: "mono soft wide-only" }, each.is_own ? each.default || "–" : ""),
     h("td", null, changes && !each.read_only ? h("span", { class: "toolbar" }, h("button", { type: "button", onclick: edit }, "Edit"),
       each.is_own ? h("button", { type: "button", onclick: () => change(each.name, null) }, "Remove") : null) : null));
 }
