@@ -21,6 +21,9 @@ from tests.console.conftest import Watched
 
 expect.set_options(timeout=WAIT_MS)
 
+NOW = time.time_ns() // 1_000_000
+"""Older records would be deleted by retention."""
+
 
 def test_a_killed_broker_turns_red_and_leaves_the_isr_and_comes_back(
     browser: Browser, watched: Watched, viewer: Viewer
@@ -30,7 +33,7 @@ def test_a_killed_broker_turns_red_and_leaves_the_isr_and_comes_back(
     others = [node for node in stage.brokers if node != killed]
     stage.create_topic_on("orders", [killed, *others])
     with stage.client() as client:
-        Producer(client).send(TopicPartition("orders", 0), [(0, None, b"v", [])] * 10)
+        Producer(client).send(TopicPartition("orders", 0), [(NOW, None, b"v", [])] * 10)
     lanes = viewer.open("/replication/orders/0", f"[data-node='{killed}'][data-role='leader'][data-state='in']")
     with viewing(browser, watched.address) as second, viewing(browser, watched.address) as third:
         overview = second.open("/", f"tr[data-node='{killed}'][data-state='up']")
@@ -111,7 +114,7 @@ def test_the_same_pages_show_apache_kafka_and_mark_what_it_does_not_tell(
 
     with Client(apache_kafka.bootstrap) as client:
         Admin(client).create_topics([NewTopic("console-orders", 2, 1)])
-        Producer(client).send(TopicPartition("console-orders", 0), [(0, b"k", b"from apache", [])] * 7)
+        Producer(client).send(TopicPartition("console-orders", 0), [(NOW, b"k", b"from apache", [])] * 7)
     console = OwnConsole(apache_kafka.bootstrap)
     try:
         with viewing(browser, console.address) as viewer:

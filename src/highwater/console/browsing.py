@@ -19,7 +19,7 @@ from highwater.model import TopicPartition
 MOST_RECORDS: Final = 500
 MOST_SCANNED: Final = 200_000
 MOST_SHOWN_BYTES: Final = 4 << 20
-MOST_SECONDS: Final = 6.0
+MOST_SECONDS: Final = 20.0
 LIMITS: Final = FetchLimits(max_bytes=4 << 20, partition_max_bytes=1 << 20)
 
 

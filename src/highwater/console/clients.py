@@ -10,8 +10,8 @@ from typing import Final
 from highwater.client import Client, Security
 
 IDLE_KEPT: Final = 4
-TIMEOUT: Final = 8.0
-REQUEST_TIMEOUT: Final = 4.0
+TIMEOUT: Final = 20.0
+REQUEST_TIMEOUT: Final = 10.0
 """A page shows that a broker does not answer. It does not wait for as long as a program would."""
 
 

@@ -152,6 +152,9 @@ class Poller:
             lanes = self._reader.lanes(topic, index)
         except (KafkaError, ClientFailure) as failure:
             return text_of({"error": str(failure)})
+        except Exception as mistake:  # noqa: BLE001 - a mistake in one round must not end all later ones
+            _log.exception("the lanes of %s-%d could not be drawn", topic, index)
+            return text_of({"error": f"the console could not draw this: {mistake}"})
         if lanes is None:
             return text_of({"error": f"no node that answers has a replica of {topic}-{index}"})
         return text_of(lanes)

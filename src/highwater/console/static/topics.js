@@ -60,8 +60,17 @@ async function settings(body, topicName) {
       show(list, h("section", { class: "panel" }, wanted.length ? table(
         [{ name: "Setting" }, { name: "Value" }, { name: "Source" }, { name: "Without it", wide: true }, { name: "" }],
         wanted.map((each) => row(each, changes, change))) : empty("No setting matches.")));
+      return found;
     } catch (error) {
       show(list, banner(error.message));
+      return [];
+    }
+  };
+  const drawUntil = async (isThere) => {
+    // The change is committed, and the broker that answers may apply it a moment later.
+    for (let tries = 0; tries < 40; tries += 1) {
+      if ((await draw()).some(isThere)) return;
+      await new Promise((go) => setTimeout(go, 250));
     }
   };
   const change = async (setting, value) => {
@@ -69,7 +78,7 @@ async function settings(body, topicName) {
       const done = await post(path, { name: setting, value });
       show(result, banner(value === null ? `${setting} is as without it.` : `${setting} is ${value}.`, "good"),
         h("details", null, h("summary", null, "The same as a command"), h("pre", { class: "command" }, done.command)));
-      await draw();
+      await drawUntil((each) => each.name === setting && (value === null ? !each.is_own : each.is_own && each.value === value));
     } catch (error) {
       show(result, banner(error.message));
     }
