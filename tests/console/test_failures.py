@@ -54,15 +54,13 @@ def test_a_killed_broker_turns_red_and_leaves_the_isr_and_comes_back(
         faults.locator(f".node-card[data-node='{killed}']").get_by_role("button", name="Start").click()
         expect(lanes.locator(f".lane[data-node='{killed}'][data-state='in']")).to_be_visible()
         expect(overview.locator(".verdict[data-word='healthy']")).to_be_visible()
-        # The console prints what a browser says of a refusal, and there is none here.
         grid = viewer.open("/replication/orders", ".cell[data-state='good']")
         grid.get_by_role("button", name="Elect preferred leaders").click()
         expect(grid.locator(".cell")).to_contain_text(f"led by {killed}")
     stage.down.discard(killed)
 
 
-def test_however_many_watch_a_broker_is_asked_once_a_second_and_for_lanes_five_times(watched: Watched) -> None:
-    """By the brokers' own count: the newest `seconds_ago` moves only with a question; here the poller is counted."""
+def test_however_many_watch_the_lanes_of_a_partition_are_asked_for_five_times_a_second(watched: Watched) -> None:
     stage = watched.stage
     address = urlsplit(watched.address)
     token = address.query.partition("=")[2]
