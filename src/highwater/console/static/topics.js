@@ -59,7 +59,7 @@ async function settings(body, topicName) {
       const wanted = found.filter((each) => each.name.includes(search.value));
       show(list, h("section", { class: "panel" }, wanted.length ? table(
         [{ name: "Setting" }, { name: "Value" }, { name: "Source" }, { name: "Without it", wide: true }, { name: "" }],
-        wanted.map((each) => row(each, changes, change))) : empty("No setting matches.")));
+        wanted.map((each) => row(each, changes, change)), { class: "settings" }) : empty("No setting matches.")));
       return found;
     } catch (error) {
       show(list, banner(error.message));
