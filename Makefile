@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest $(WORKERS)
 # What it mounts is gone with its last process.
 OWN_MOUNTS := unshare --mount --propagation private
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check static archives mutants soak soak-pipeline power-cuts bench bench-quick bench-pipeline lock
+.PHONY: help setup run test check static archives browser mutants soak soak-pipeline power-cuts bench bench-quick bench-pipeline lock
 
 help:
 	@echo 'make run [SECONDS=n]  the demo: three brokers, orders, Spark landing them, a leader killed, a verdict'
@@ -46,8 +46,11 @@ archives: setup
 	@[ .apache/spark.jsa -nt .venv/.setup-stamp ] || $(BIN)/python -m tests.class_archives || \
 	    echo 'no archives of classes: the tests take longer'
 
+browser: setup
+	@scripts/setup.sh browser
+
 # What fails of the tests on real processes runs once more, alone: tests/second_run.py says more.
-test: static archives
+test: static browser archives
 	@$(BIN)/python -m tests.second_run $(WORKERS)
 
 mutants: setup

@@ -153,6 +153,7 @@ class Highwater(System):
         program = [str(Path(__file__).with_name("measured.py"))] if self._measured else ["-m", "highwater"]
         settings = [part for key, value in self.properties.items() for part in ("--set", f"{key}={value}")]
         up = ["up", "--brokers", str(self.nodes), "--port", str(self.port), "--data-dir", str(self.directory)]
+        up += ["--console-port", "off"]
         environment = {**os.environ, "HIGHWATER_BENCH_GAUGES": str(self.directory)}
         if self._stalls:
             environment["HIGHWATER_BENCH_STALLS"] = "1"

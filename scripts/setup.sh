@@ -96,6 +96,20 @@ jars_exist() { tr ':' '\n' <"$1" | while read -r jar || [ -n "$jar" ]; do [ -e "
 
 digest() { { cat "${inputs[@]}"; .venv/bin/python --version; } 2>/dev/null | sha256sum | cut -d' ' -f1; }
 
+# For the tests of the console. They fail without it, and name it; nothing else needs it.
+browser() {
+    local each
+    for each in chromium chromium-browser google-chrome; do
+        if command -v "$each" >/dev/null; then return; fi
+    done
+    if [ "$(id -u)" = 0 ] && grep -qx 'ID=debian' /etc/os-release 2>/dev/null && install_packages chromium; then return; fi
+    say "the tests of the web console need Chromium: on Debian, sudo apt-get install -y chromium"
+}
+
+if [ "${1:-}" = browser ]; then
+    browser
+    exit 0
+fi
 if [ -f "$stamp" ] && [ -s .apache/classpath.txt ] && [ -s .apache/spark-kafka.txt ] && [ "$(digest)" = "$(cat "$stamp")" ]; then
     exit 0
 fi

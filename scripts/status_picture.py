@@ -36,7 +36,9 @@ OUTSIDE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 def main(target: Path) -> None:
     with tempfile.TemporaryDirectory() as data:
         up = subprocess.Popen(
-            [*HIGHWATER, "up", "--brokers", "3", "--port", "0", "--data-dir", data], stdout=subprocess.PIPE, text=True
+            [*HIGHWATER, "up", "--brokers", "3", "--port", "0", "--data-dir", data, "--console-port", "off"],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         try:
             assert up.stdout is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,9 @@ from tests.apache import ApacheKafka, Ran, end_tool_host, run_tool, why_unavaila
 from tests.secured import SecuredKafka
 
 APACHE_FIXTURES = {"apache", "apache_kafka", "apache_tool"}
+
+# Clusters of tests have no web console, unless the test asks for one: it would take a second of each start.
+os.environ.setdefault("HIGHWATER_CONSOLE_PORT", "off")
 
 # The same examples in each run, and no limit on how long one takes: a busy machine would exceed it.
 # `--hypothesis-profile default` looks for examples that were never tried.

@@ -61,7 +61,7 @@ def is_on_real_processes(report: pytest.TestReport) -> bool:
     """When a worker crashes, xdist makes a report without a phase in the test's place; that is never chance."""
     has_phase = report.when in ("setup", "call", "teardown")
     return has_phase and (
-        report.nodeid.startswith(("tests/cluster/", "tests/pipeline/")) or "apache" in report.keywords
+        report.nodeid.startswith(("tests/cluster/", "tests/console/", "tests/pipeline/")) or "apache" in report.keywords
     )
 
 

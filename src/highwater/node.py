@@ -258,13 +258,16 @@ class Node:
         return fields
 
     def _status_page(self, query: Query) -> Page:
-        """`?summary` counts the partitions, `?topic=T&partition=P` has one of them alone, with its last fetches."""
-        if "summary" in query:
-            counted = {} if self.broker is None else {"summary": summary(self.broker)}
-            return Page("application/json", (json.dumps(self.status() | counted).encode(),))
-        if "topic" in query or "partition" in query:
+        """`?summary` counts the partitions, `?topic=T` also lists those of one topic, and `?topic=T&partition=P` has
+        one of them alone, with its last fetches."""
+        if "partition" in query:
             return Page("application/json", (json.dumps(self._one_partition(query)).encode(),))
-        return Page("application/json", as_json(self.status(), self.broker))
+        if "summary" not in query and "topic" not in query:
+            return Page("application/json", as_json(self.status(), self.broker))
+        counted = {} if self.broker is None else {"summary": summary(self.broker)}
+        if "topic" in query:
+            return Page("application/json", as_json(self.status() | counted, self.broker, query["topic"]))
+        return Page("application/json", (json.dumps(self.status() | counted).encode(),))
 
     def _one_partition(self, query: Query) -> dict[str, Any]:
         topic, index = query.get("topic", ""), query.get("partition", "")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -254,6 +254,11 @@ class Stage:
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}{done.stdout}"
         return done.stdout
 
+    def next_line(self) -> str:
+        """What `up` prints next, after its ready line."""
+        assert self._up.stdout is not None
+        return self._up.stdout.readline().strip()
+
     def close(self) -> None:
         """`up` ends every node named in nodes.json; those that were started here are then waited for."""
         for node in sorted(self.paused):
@@ -277,14 +282,12 @@ def staged(
     brokers: int,
     controllers: int = 0,
     settings: Mapping[str, str] | None = None,
-    racks: str | None = None,
+    options: Sequence[str] = (),
 ) -> Iterator[Stage]:
     """`highwater up`, from its ready line to its end."""
     port = free_ports(brokers)[0]
     command = [sys.executable, "-m", "highwater", "up", "--brokers", str(brokers), "--controllers", str(controllers)]
-    command += ["--port", str(port), "--data-dir", str(directory)]
-    if racks is not None:
-        command += ["--racks", racks]
+    command += ["--port", str(port), "--data-dir", str(directory), *options]
     for key, value in (settings or {}).items():
         command += ["--set", f"{key}={value}"]
     with (directory.parent / f"{directory.name}.err").open("w") as errors:

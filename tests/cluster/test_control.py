@@ -170,7 +170,13 @@ def test_the_summary_has_numbers_and_no_rows(stage: Stage) -> None:
     assert "partitions" not in shown and shown["quorum"]["voters"] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("query", "code"), [("topic=lanes", 400), ("topic=lanes&partition=x", 400),
+def test_the_partitions_of_one_topic_come_with_the_summary(stage: Stage) -> None:
+    told = page(stage, 1, "topic=lanes")
+    assert {row["topic"] for row in told["partitions"]} == {"lanes"} and told["summary"]["partitions"] >= 1
+    assert page(stage, 1, "topic=none")["partitions"] == []
+
+
+@pytest.mark.parametrize(("query", "code"), [("partition=0", 400), ("topic=lanes&partition=x", 400),
                                              ("topic=none&partition=0", 404)])  # fmt: skip
 def test_a_question_for_a_partition_that_is_not_there_is_refused(stage: Stage, query: str, code: int) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
@@ -234,6 +240,16 @@ def test_garbage_and_silence_on_the_socket_stop_nobody_elses_order(stage: Stage,
         garbled.sendall(garbage + b"\n")
         assert b"refused" in garbled.recv(1000)
         assert order(stage, "heal") == "all links are healed"
+
+
+def test_a_node_that_was_killed_starts_again_as_one_whose_links_can_be_cut(stage: Stage) -> None:
+    assert tell(stage, "kill", "2") == "node 2 is dead"
+    wait_until(lambda: isr(stage) == {1, 3}, "it left the ISR")
+    assert tell(stage, "start", "2") == "node 2 starts again"
+    wait_until(lambda: is_whole(stage), "it is back")
+    code, output = told(stage, "start", "2")
+    assert code == 1 and "node 2 runs already" in output
+    assert tell(stage, "slow", "1", "2", "--ms", "1") and tell(stage, "heal")
 
 
 def test_a_killed_node_is_dead_and_says_so_the_second_time(stage: Stage) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -76,13 +77,14 @@ def test_the_steps_that_up_prints_on_a_terminal_can_be_typed(tmp_path: Path, opt
         assert "orders" in typed(tmp_path, before + status)
 
 
-def test_without_a_terminal_up_prints_the_ready_line_alone(tmp_path: Path) -> None:
+def test_without_a_terminal_up_prints_the_ready_line_and_the_address_of_the_console_alone(tmp_path: Path) -> None:
     command = [str(BIN / "highwater"), "up", "--brokers", "1", "--port", str(free_ports(1)[0])]
     with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("ready bootstrap=")
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=SECONDS)[0] == ""
+        rest = process.communicate(timeout=SECONDS)[0]
+        assert re.fullmatch(r"console http://127\.0\.0\.1:\d+/\?token=\S+\n", rest)
 
 
 def test_bash_completes_commands_verbs_and_options(tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ BYTES_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(tmp_path_factory.mktemp("racks") / "cluster", brokers=3, settings=SETTINGS, racks="a,b,c") as stage:
+    with staged(
+        tmp_path_factory.mktemp("racks") / "cluster", brokers=3, settings=SETTINGS, options=("--racks", "a,b,c")
+    ) as stage:
         yield stage
 
 

@@ -46,6 +46,11 @@ def test_the_pipeline_works_with_any_kafka_since_it_knows_nothing_of_a_node() ->
     assert existing() - forbidden == {"pipeline", "client", "wire", "kernel", "audit", "config", "errors", "model"}
 
 
+def test_the_console_works_with_any_kafka_since_it_knows_nothing_of_a_node() -> None:
+    forbidden = short(contract("The console stands on the client")["forbidden_modules"])
+    assert existing() - forbidden == {"console", "client", "wire", "kernel", "audit", "config", "errors", "model"}
+
+
 def test_every_pure_package_is_held_to_purity() -> None:
     assert short(contract("Decisions are pure")["source_modules"]) == PURE & existing()
 
@@ -71,11 +76,11 @@ def test_nothing_of_a_node_reaches_through_to_the_files_of_the_metadata_log() ->
     assert [named(path) for path in node_files() if through.search(path.read_text())] == []
 
 
-def test_everything_a_node_is_made_of_is_kept_from_spark_and_arrow() -> None:
-    kept = contract("A node needs neither Spark nor Arrow")
+def test_everything_a_node_is_made_of_is_kept_from_spark_arrow_and_the_web_framework() -> None:
+    kept = contract("A node needs neither Spark nor Arrow nor a web framework")
     assert short(kept["source_modules"]) == existing() - set(OUTSIDE_A_NODE)
     connectors = {path.parent.name for path in PACKAGE.parent.glob("pyspark_*/__init__.py")}
-    assert {"pyarrow", "pyspark"} | connectors <= set(kept["forbidden_modules"])
+    assert {"pyarrow", "pyspark", "starlette", "uvicorn"} | connectors <= set(kept["forbidden_modules"])
 
 
 def test_nothing_a_node_is_made_of_may_import_the_pipeline() -> None:

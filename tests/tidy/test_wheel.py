@@ -79,7 +79,9 @@ def test_a_wheel_built_with_a_compiler_has_the_compiled_kernel_and_no_c_source(t
     kinds = {Path(name).suffix for name in files_of_kernel(found)}
     assert kinds == {".py", ".pyx", ".pxi", ".so"}
     assert "kernel: cython (compiled)" in output_of(found, "--version")
-    assert {"highwater-interpreter.pth", "highwater_interpreter/__init__.py"} <= {*zipfile.ZipFile(found).namelist()}
+    others = {"highwater-interpreter.pth", "highwater_interpreter/__init__.py"}
+    pages = {f"highwater/console/static/{path.name}" for path in (ROOT / "src/highwater/console/static").iterdir()}
+    assert others | pages <= {*zipfile.ZipFile(found).namelist()}
 
 
 def metadata(found: Path, name: str) -> str:

@@ -58,14 +58,15 @@ def _leaderless(image: MetadataImage) -> list[dict[str, Any]]:
     ]
 
 
-def as_json(status: dict[str, Any], broker: Broker | None) -> Iterator[bytes]:
-    """The status of a node, and then of its partitions, a few at a time."""
+def as_json(status: dict[str, Any], broker: Broker | None, topic: str | None = None) -> Iterator[bytes]:
+    """The status of a node, and then of its partitions (of one topic), a few at a time."""
     text = json.dumps(status)
     if broker is None:
         yield text.encode()
         return
     yield f'{text[:-1]}, "partitions": ['.encode()
-    hosted = sorted(broker.hosted, key=lambda each: each.tp)
+    of_topic = (each for each in broker.hosted if topic is None or each.tp.topic == topic)
+    hosted = sorted(of_topic, key=lambda each: each.tp)
     for at in range(0, len(hosted), AT_ONCE):
         rows = ", ".join(json.dumps(describe_partition(broker, each)) for each in hosted[at : at + AT_ONCE])
         yield (rows if at + AT_ONCE >= len(hosted) else f"{rows}, ").encode()

@@ -1,4 +1,4 @@
-"""`highwater down | kill | pause | resume | cut | slow | heal`: orders to the `highwater up` of a directory."""
+"""`highwater down | kill | start | pause | resume | cut | slow | heal`: orders to the `highwater up` of a directory."""
 
 from __future__ import annotations
 
@@ -46,9 +46,17 @@ def down(data_dir: Path) -> None:
 def kill(nodes: tuple[int, ...], data_dir: Path) -> None:
     """Kill nodes with SIGKILL, all at once.
 
-    A killed node stays down unless `up` was given --restart; argv in nodes.json starts it again.
+    A killed node stays down unless `up` was given --restart; `highwater start` starts it again.
     """
     _send_order(data_dir, verb="kill", nodes=nodes)
+
+
+@click.command("start")
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True, type=int)
+@_in_directory
+def start(nodes: tuple[int, ...], data_dir: Path) -> None:
+    """Start nodes again that were killed or that died. It does not wait until they are ready."""
+    _tell(data_dir, verb="start", nodes=nodes)
 
 
 @click.command("pause")

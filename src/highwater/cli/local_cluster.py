@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from highwater.cli.control_socket import ControlSocket
 from highwater.cli.node import News, Readiness, fork_node
@@ -72,6 +73,10 @@ class LocalCluster:
         for process in self.members:
             process.pid_file.unlink(missing_ok=True)
         self._orders = NodeOrders(self._layout.members, self.members)
+
+    @property
+    def lock_path(self) -> Path:
+        return self._directory.lock.path
 
     @property
     def bootstrap(self) -> str:
@@ -151,8 +156,16 @@ class LocalCluster:
 
     def serve_orders(self) -> bool:
         """Carries out the orders that have arrived at the control socket. True if the cluster shall end."""
-        self.control.serve(self._orders.obey)
+        self.control.serve(self._obey)
         return self.control.is_to_end
+
+    def _obey(self, order: dict[str, Any]) -> str:
+        if order.get("verb") != "start":
+            return self._orders.obey(order)
+        members = self._orders.dead(order.get("nodes"))
+        for member in members:
+            self.restart(member)
+        return self._orders.started(members)
 
     def _waits(self) -> list[str]:
         return waits_for(self._layout.members)

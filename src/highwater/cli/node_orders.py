@@ -68,6 +68,20 @@ class NodeOrders:
                 return "all links are healed"
         raise Refused(f"no such order: {order.get('verb')}")
 
+    def dead(self, nodes: object) -> list[NodeProcess]:
+        """The nodes that an order to start names. Raises Refused unless all of them are dead."""
+        named = self._named(nodes if isinstance(nodes, list) else [])
+        if not named:
+            raise Refused("name at least one node")
+        for each in named:
+            if each.is_alive:
+                raise Refused(f"node {each.id} runs already")
+        return named
+
+    @staticmethod
+    def started(nodes: Collection[NodeProcess]) -> str:
+        return f"{_words(nodes)} {'starts' if len(nodes) == 1 else 'start'} again"
+
     def _named(self, nodes: Sequence[object]) -> list[NodeProcess]:
         named = []
         for node in nodes:
@@ -159,7 +173,7 @@ class NodeOrders:
             raise Refused("name at least one node")
         for each in nodes:
             if not each.is_alive:
-                raise Refused(f"node {each.id} is dead already: argv in nodes.json starts it again")
+                raise Refused(f"node {each.id} is dead already: `highwater start {each.id}` starts it again")
 
 
 def _await(condition: Callable[[], bool], what: str) -> None:

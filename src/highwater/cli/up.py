@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, ConsoleProcess, console_option
 from highwater.cli.environment import Environment
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.next_steps import next_steps
@@ -16,6 +17,7 @@ from highwater.cluster.directory import NODES
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.ports import free_ports
 from highwater.config import ConfigError
+from highwater.console.listening import PortTaken
 
 LAST_PORT = 65535
 LAST_LINES = 5
@@ -77,6 +79,9 @@ def spread(racks: str | None, brokers: int, settings: dict[str, str]) -> list[st
     help="The first node's port of /status and /metrics; the others follow it. Without it: free ones, in nodes.json.",
 )
 @click.option("--restart", is_flag=True, help="Start a node again that died.")
+@console_option
+@click.option("--allow-changes", is_flag=True, help=f"For the console. {HELP_CHANGES}")
+@click.option("--allow-faults", is_flag=True, help=f"For the console. {HELP_FAULTS}")
 def command(
     brokers: int,
     controllers: int,
@@ -86,10 +91,14 @@ def command(
     racks: str | None,
     http_port: int | None,
     restart: bool,
+    console_port: int | str | None,
+    allow_changes: bool,
+    allow_faults: bool,
 ) -> None:
     """Start a cluster on this machine, one process per node, and keep it up until Ctrl-C or SIGTERM.
 
     When it can be used, a line begins with "ready" and holds bootstrap=HOST:PORT. DIR/nodes.json lists the processes.
+    A line with the address of the web console follows; the console is a process of its own.
     On a terminal, commands to try follow.
     `highwater down` stops it; kill, pause, resume, cut, slow and heal do to its nodes what they say.
     """
@@ -105,6 +114,7 @@ def command(
         _say(line)
     with StopSignals() as signals:
         try:
+            console = ConsoleProcess(console_port, data_dir.absolute(), *_allowed(allow_changes, allow_faults))
             cluster = LocalCluster(
                 data_dir,
                 brokers,
@@ -116,37 +126,48 @@ def command(
             )
         except ConfigError as wrong:
             raise click.ClickException(environment.origins.blame(wrong)) from wrong
-        except (ClusterFailed, ValueError) as wrong:
+        except (ClusterFailed, PortTaken, ValueError) as wrong:
             raise click.ClickException(str(wrong)) from wrong
         except OSError as wrong:
             why = f"{wrong.filename or data_dir}: {wrong.strerror}"
             raise click.ClickException(f"--data-dir {data_dir} cannot be used: {why}") from wrong
-
-        def shall_end(seconds: float) -> bool:
-            return signals.arrived(seconds) or cluster.serve_orders()
-
         try:
-            if cluster.start(shall_end, _say):
-                click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
-                if sys.stdout.isatty():
-                    click.echo(next_steps(cluster.bootstrap, data_dir))
-                for member, event in cluster.watch(shall_end, _say):
-                    if event != "died":
-                        _say(f"node {member.id} {event}")
-                        continue
-                    _say(f"node {member.id} {member.fate}{member.last_words(LAST_LINES)}")
-                    if restart:
-                        cluster.restart(member)
-                    else:
-                        _say(
-                            f"node {member.id} stays down: argv in {data_dir / NODES} starts it again; "
-                            "`up --restart` does so by itself"
-                        )
-            _say("stopping")
-        except ClusterFailed as failed:
+            _run(cluster, console, signals, data_dir, restart)
+        except (ClusterFailed, PortTaken) as failed:
             raise click.ClickException(str(failed)) from failed
         finally:
+            console.stop()
             cluster.stop()
+
+
+def _run(cluster: LocalCluster, console: ConsoleProcess, signals: StopSignals, data_dir: Path, restart: bool) -> None:
+    def shall_end(seconds: float) -> bool:
+        if (news := console.news()) is not None:
+            _say(news)
+        return signals.arrived(seconds) or cluster.serve_orders()
+
+    if cluster.start(shall_end, _say):
+        click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
+        console.announce(cluster.bootstrap, cluster.lock_path, click.echo, _say)
+        if sys.stdout.isatty():
+            click.echo(next_steps(cluster.bootstrap, data_dir))
+        for member, event in cluster.watch(shall_end, _say):
+            if event != "died":
+                _say(f"node {member.id} {event}")
+                continue
+            _say(f"node {member.id} {member.fate}{member.last_words(LAST_LINES)}")
+            if restart:
+                cluster.restart(member)
+            else:
+                _say(
+                    f"node {member.id} stays down: argv in {data_dir / NODES} starts it again; "
+                    "`up --restart` does so by itself"
+                )
+    _say("stopping")
+
+
+def _allowed(changes: bool, faults: bool) -> list[str]:
+    return ["--allow-changes"] * changes + ["--allow-faults"] * faults
 
 
 def _say(line: str) -> None:

@@ -1,0 +1,212 @@
+"""Changes from the page: each is a POST, is refused unless it was allowed at the start, and names the command that does
+the same."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from shlex import quote
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from highwater.client import Admin, Producer, ResourceType
+from highwater.client.elections import Election, elect_leaders
+from highwater.client.groups import Groups
+from highwater.console.browsing import BadQuestion, key_partition
+from highwater.console.clients import Clients
+from highwater.console.offset_reset import command_of, planned, preview
+from highwater.console.requests import answered, problem
+from highwater.errors import Code
+from highwater.model import TopicPartition
+
+Order = Callable[[Mapping[str, Any]], str]
+"""Gives an order to the `highwater up` of the cluster. Raises OrderRefused."""
+
+VERBS = ("kill", "start", "pause", "resume", "cut", "slow", "heal")
+
+
+class OrderRefused(Exception):
+    """The text says why."""
+
+
+class Changes:
+    def __init__(self, clients: Clients, are_allowed: bool, order: Order | None) -> None:
+        """`order` is None unless faults are allowed."""
+        self._clients = clients
+        self.are_allowed = are_allowed
+        self._order = order
+
+    @property
+    def has_faults(self) -> bool:
+        return self._order is not None
+
+    async def _changed(self, request: Request, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Response:
+        if not self.are_allowed:
+            return problem(403, "This console is read-only. Start it with --allow-changes.")
+        order = await _body(request)
+        if order is None:
+            return problem(400, "the body of a change is a JSON object")
+        return await answered(lambda: change(order))
+
+    async def produce(self, request: Request) -> Response:
+        topic = request.path_params["topic"]
+
+        def change(order: dict[str, Any]) -> dict[str, Any]:
+            key, value = _text(order, "key"), _text(order, "value")
+            headers = [(str(name), str(content).encode()) for name, content in order.get("headers") or []]
+            with self._clients.borrowed() as client:
+                partition = order.get("partition")
+                if partition is None:
+                    partition = key_partition(client, topic, key) if key is not None else 0
+                if not isinstance(partition, int):
+                    raise BadQuestion("partition is a number")
+                record = (time.time_ns() // 1_000_000, _encoded(key), _encoded(value), headers)
+                offset = Producer(client).send(TopicPartition(topic, partition), [record])
+            return {"partition": partition, "offset": str(offset), "command": self._produce_command(topic, key, value)}
+
+        return await self._changed(request, change)
+
+    def _produce_command(self, topic: str, key: str | None, value: str | None) -> str:
+        keyed = "" if key is None else " --property parse.key=true --property key.separator=:"
+        line = value or "" if key is None else f"{key}:{value or ''}"
+        server = self._clients.bootstrap
+        return (
+            f"echo {quote(line)} | highwater console-producer --bootstrap-server {server} --topic {quote(topic)}{keyed}"
+        )
+
+    async def alter_setting(self, request: Request) -> Response:
+        topic = request.path_params["topic"]
+
+        def change(order: dict[str, Any]) -> dict[str, Any]:
+            name, value = order.get("name"), _text(order, "value")
+            if not isinstance(name, str) or not name:
+                raise BadQuestion("name a setting")
+            with self._clients.borrowed() as client:
+                Admin(client).alter_configs(
+                    ResourceType.TOPIC,
+                    topic,
+                    put={} if value is None else {name: value},
+                    delete=[name] if value is None else [],
+                )
+            what = f"--delete-config {name}" if value is None else f"--add-config {quote(f'{name}={value}')}"
+            server = self._clients.bootstrap
+            return {
+                "command": f"highwater configs --bootstrap-server {server} --alter --entity-type topics "
+                f"--entity-name {quote(topic)} {what}"
+            }
+
+        return await self._changed(request, change)
+
+    async def elect(self, request: Request) -> Response:
+        """The first replica of each partition becomes its leader again, where it is in sync."""
+        topic = request.path_params["topic"]
+
+        def change(order: dict[str, Any]) -> dict[str, Any]:
+            with self._clients.borrowed() as client:
+                client.forget(topic)
+                known = sorted(client.retrying(lambda: client.topic(topic)).partitions)
+                wanted = [index for index in known if order.get("partition") in (None, index)]
+                found = elect_leaders(client, Election.PREFERRED, [TopicPartition(topic, index) for index in wanted])
+            failed = {
+                str(place): str(error)
+                for place, error in found.items()
+                if error is not None and error.code is not Code.ELECTION_NOT_NEEDED
+            }
+            server = self._clients.bootstrap
+            commands = [
+                f"highwater leader-election --bootstrap-server {server} --election-type preferred "
+                f"--topic {quote(topic)} --partition {index}"
+                for index in wanted[:20]
+            ]
+            return {"failed": failed, "command": "\n".join(commands)}
+
+        return await self._changed(request, change)
+
+    async def preview_reset(self, request: Request) -> Response:
+        """Changes nothing, and so needs no permission."""
+        group = request.query_params.get("group", "")
+        order = await _body(request)
+        if order is None:
+            return problem(400, "the body is a JSON object")
+
+        def work() -> dict[str, Any]:
+            with self._clients.borrowed() as client:
+                rows = preview(planned(client, group, order))
+            return {"rows": rows, "command": command_of(self._clients.bootstrap, group, order)}
+
+        return await answered(work)
+
+    async def reset(self, request: Request) -> Response:
+        """Commits exactly the offsets that the preview showed."""
+        group = request.query_params.get("group", "")
+
+        def change(order: dict[str, Any]) -> dict[str, Any]:
+            rows = order.get("rows")
+            if not isinstance(rows, list) or not rows:
+                raise BadQuestion("there is nothing to reset")
+            try:
+                offsets = {TopicPartition(str(row["topic"]), int(row["partition"])): int(row["after"]) for row in rows}
+            except (KeyError, TypeError, ValueError) as wrong:
+                raise BadQuestion("a row has a topic, a partition and the offset after the reset") from wrong
+            with self._clients.borrowed() as client:
+                groups = Groups(client)
+                state = groups.describe(group).group.group_state
+                if state not in ("Empty", "Dead"):
+                    raise BadQuestion(f"the group is {state}: offsets can be reset while it has no members")
+                groups.commit(group, offsets)
+            return {"done": len(offsets)}
+
+        return await self._changed(request, change)
+
+    async def fault(self, request: Request) -> Response:
+        order = await _body(request)
+        if self._order is None:
+            return problem(403, "Faults are off. Start the console with --allow-faults, beside `highwater up`.")
+        if order is None or order.get("verb") not in VERBS:
+            return problem(400, f"a fault is one of {', '.join(VERBS)}")
+        give = self._order
+        refused: list[str] = []
+
+        def work() -> dict[str, Any]:
+            try:
+                return {"done": give(order), "command": fault_command(order)}
+            except OrderRefused as reason:
+                refused.append(str(reason))
+                return {}
+
+        response = await answered(work)
+        return problem(409, refused[0]) if refused else response
+
+
+def fault_command(order: Mapping[str, Any]) -> str:
+    nodes = " ".join(str(each) for each in order.get("nodes") or [])
+    match order.get("verb"):
+        case "heal":
+            return "highwater heal"
+        case "cut":
+            return f"highwater cut {nodes}" + (" --one-way" if order.get("one_way") else "")
+        case "slow":
+            return f"highwater slow {nodes} --ms {order.get('ms')}"
+    return f"highwater {order.get('verb')} {nodes}"
+
+
+async def _body(request: Request) -> dict[str, Any] | None:
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError, ClientDisconnect):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _text(order: Mapping[str, Any], name: str) -> str | None:
+    found = order.get(name)
+    if found is not None and not isinstance(found, str):
+        raise BadQuestion(f"{name} is a text, or null")
+    return found
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

@@ -1,0 +1,91 @@
+"""The console that `highwater up` starts: after ready, in a process of its own, and gone when `up` is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.apache import free_ports
+from tests.cluster.stage import WAIT_SECONDS, wait_until
+
+
+@contextmanager
+def up(directory: Path, *options: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "highwater", "up", "--brokers", "1", "--port", str(free_ports(1)[0])]
+    with (directory / "errors").open("w") as errors:
+        process = subprocess.Popen(
+            [*command, "--data-dir", str(directory / "data"), *options],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=os.environ | environment,
+        )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(WAIT_SECONDS)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def is_served(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address.partition("?")[0] + "static/app.css", timeout=WAIT_SECONDS) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def test_its_address_follows_ready_on_a_line_of_its_own_and_it_ends_with_up(tmp_path: Path) -> None:
+    with up(tmp_path, "--console-port", "0") as process:
+        assert line_of(process).startswith("ready bootstrap=")
+        word, _, address = line_of(process).partition(" ")
+        assert word == "console" and "/?token=" in address
+        assert is_served(address), "a browser that comes at once waits until the console is there"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT_SECONDS) == 0
+        assert not is_served(address)
+
+
+def test_it_ends_when_up_is_killed(tmp_path: Path) -> None:
+    with up(tmp_path, "--console-port", "0") as process:
+        line_of(process)
+        address = line_of(process).partition(" ")[2]
+        assert is_served(address)
+        process.kill()
+        wait_until(lambda: not is_served(address), "the console ends")
+
+
+def test_a_port_that_was_asked_for_and_is_taken_ends_up_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with up(tmp_path, "--console-port", str(port)) as process:
+            assert process.wait(WAIT_SECONDS) == 1
+    assert f"port {port} is taken" in (tmp_path / "errors").read_text()
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_console_that_cannot_start_is_one_line_and_the_cluster_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['starlette'] = None\n")
+    # The variable asks for no certain port here: an empty one counts as none.
+    with up(tmp_path, HIGHWATER_CONSOLE_PORT="", PYTHONPATH=str(tmp_path)) as process:
+        assert line_of(process).startswith("ready bootstrap=")
+        errors = tmp_path / "errors"
+        wait_until(lambda: errors.read_text() != "", "it says so")
+        assert errors.read_text() == "no console: the package starlette is not installed\n"
+        assert process.poll() is None
