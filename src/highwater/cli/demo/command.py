@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
@@ -11,19 +12,23 @@ import click
 from rich.console import Console
 
 from highwater.audit import Verdict
+from highwater.cli.demo.afterwards import describe_table, offer_the_cluster, remove_all_but
 from highwater.cli.demo.interrupts import Interrupts
+from highwater.cli.demo.plan import Plan
 from highwater.cli.demo.progress import DemoProgress
 from highwater.cli.demo.reader import PlainReader
-from highwater.cli.demo.run import Demo, Destination, Plan
+from highwater.cli.demo.run import LAG_SECONDS, Demo, Destination
 from highwater.cli.demo.screen import Screen
 from highwater.cli.demo.spark import SparkPipeline, missing
 from highwater.cli.demo.summary import explain
 from highwater.cli.demo.verdict import Judgement
+from highwater.cli.keys import Keys
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cluster.ports import free_ports
 
 BROKERS = 3
-SETTINGS = {"min.insync.replicas": "2"}
+SETTINGS = {"min.insync.replicas": "2", "replica.lag.time.max.ms": f"{LAG_SECONDS * 1000:.0f}"}
+TABLE = "table"
 
 
 @click.command("demo")
@@ -32,6 +37,9 @@ SETTINGS = {"min.insync.replicas": "2"}
 def command(seconds: float | None, no_spark: bool) -> None:
     """Run three brokers with orders flowing in, and Spark landing them in a table; kill a leader, and judge.
 
+    On a terminal, keys kill, pause, cut, slow and heal brokers; and after a run without --seconds the cluster can stay
+    up. The table stays, and its path is printed.
+
     The last line is "verdict acked=N delivered=N lost=N duplicated=N", where delivered counts rows of the table. The
     exit code is 0 only if records flowed, the kill happened, and nothing was lost or doubled.
     """
@@ -39,31 +47,63 @@ def command(seconds: float | None, no_spark: bool) -> None:
     lacking = [] if no_spark else missing()
     for each in lacking:
         console.print(f"without Spark: {each}", highlight=False, soft_wrap=True, markup=False)
-    with Interrupts() as interrupts:
-        judgement = play(console, Plan(seconds), interrupts, with_spark=not no_spark and not lacking)
-        explain(console, judgement)
+    home = Path(tempfile.mkdtemp(prefix="highwater-demo-"))
+    try:
+        with Interrupts() as interrupts, Keys() as keys:
+            stage = Stage(console, Plan(seconds), interrupts, keys, home)
+            judgement = stage.play(with_spark=not no_spark and not lacking)
+    finally:
+        remove_all_but(home / TABLE, home)
+        if not (home / TABLE).exists():
+            shutil.rmtree(home, ignore_errors=True)
+    stage.say(judgement.verdict.line())
     sys.exit(1 if judgement.problems else 0)
 
 
-def play(console: Console, plan: Plan, interrupts: Interrupts, with_spark: bool) -> Judgement:
-    progress = DemoProgress()
-    screen = Screen(console, progress, plan.seconds, with_spark)
-    screen.introduce(BROKERS)
-    with tempfile.TemporaryDirectory(prefix="highwater-demo-", ignore_cleanup_errors=True) as folder:
-        home = Path(folder)
-        cluster = LocalCluster(home, BROKERS, free_ports(BROKERS), SETTINGS)
+class Stage:
+    """What a run takes place on: the cluster in its directory, the screen and the keys."""
+
+    def __init__(self, console: Console, plan: Plan, interrupts: Interrupts, keys: Keys, home: Path) -> None:
+        self._console = console
+        self._plan = plan
+        self._interrupts = interrupts
+        self._keys = keys
+        self._home = home
+        self._progress = DemoProgress()
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    def play(self, with_spark: bool) -> Judgement:
+        """Runs and explains it all, but for the last line."""
+        has_keys = self._keys.are_read and self._console.is_terminal
+        screen = Screen(self._console, self._progress, self._plan.seconds, with_spark, has_keys)
+        screen.introduce(BROKERS)
+        cluster = LocalCluster(self._home, BROKERS, free_ports(BROKERS), SETTINGS)
         try:
             begun = time.monotonic()
             # These fork and inherit every open pipe, so they come before the process of the driver.
             cluster.start()
-            progress.add_event(f"{BROKERS} brokers ready after {time.monotonic() - begun:.2f} s at {cluster.bootstrap}")
-            if interrupts.count:
-                return Judgement(Verdict(), was_disturbed=False)
-            destination: Destination
-            if with_spark:
-                destination = SparkPipeline(cluster.bootstrap, home, progress)
+            ready = f"{BROKERS} brokers ready after {time.monotonic() - begun:.2f} s at {cluster.bootstrap}"
+            self._progress.add_event(ready)
+            if self._interrupts.count:
+                judgement = Judgement(Verdict(), was_disturbed=False)
             else:
-                destination = PlainReader(cluster.bootstrap, progress)
-            return Demo(plan, cluster, destination, progress, screen).run(interrupts)
+                judgement = self._demo(cluster, screen, with_spark).run()
+            explain(self._console, judgement)
+            table = self._home / TABLE
+            if table.exists():
+                describe_table(table, judgement.verdict.delivered, self.say)
+            if self._plan.seconds is None and self._console.is_terminal:
+                offer_the_cluster(cluster, self._home, self._keys, self._interrupts, self.say)
+            return judgement
         finally:
             cluster.stop()
+
+    def _demo(self, cluster: LocalCluster, screen: Screen, with_spark: bool) -> Demo:
+        destination: Destination
+        if with_spark:
+            destination = SparkPipeline(cluster.bootstrap, self._home, self._home / TABLE, self._progress)
+        else:
+            destination = PlainReader(cluster.bootstrap, self._progress)
+        return Demo(self._plan, cluster, destination, self._progress, screen, self._keys, self._interrupts)

@@ -1,4 +1,4 @@
-"""The Spark driver of the demo, a process of its own: `python -m highwater.cli.demo.driver BOOTSTRAP HOME`.
+"""The Spark driver of the demo, a process of its own: `python -m highwater.cli.demo.driver BOOTSTRAP HOME TABLE`.
 
 It reports on standard output, a line of JSON for each event, and ends when its standard input does: whichever way the
 demo goes, no JVM stays behind.
@@ -78,12 +78,12 @@ def orders_of(spark: SparkSession, bootstrap: str) -> DataFrame:
     )
 
 
-def land(orders: DataFrame, home: Path) -> StreamingQuery:
+def land(orders: DataFrame, home: Path, table: Path) -> StreamingQuery:
     """Every order, exactly once."""
     return (
         orders.writeStream.format("highwater-table")
         .option("table", "delta")
-        .option("path", str(home / "table"))
+        .option("path", str(table))
         .option("checkpointLocation", str(home / "landing"))
         .trigger(processingTime="1 second")
         .start()
@@ -178,7 +178,7 @@ def _own_output() -> TextIO:
     return output
 
 
-def main(bootstrap: str, home: Path) -> None:
+def main(bootstrap: str, home: Path, table: Path) -> None:
     output = _own_output()
     ended = threading.Event()
     threading.Thread(target=_await_end, args=(ended,), name="end", daemon=True).start()
@@ -190,7 +190,7 @@ def main(bootstrap: str, home: Path) -> None:
     report("ready", version=spark.version)
     orders = orders_of(spark, bootstrap)
     queries = [
-        Running("table", lambda: land(orders, home), report),
+        Running("table", lambda: land(orders, home, table), report),
         Running("revenue", lambda: sum_up(orders, bootstrap, home), report),
     ]
     try:
@@ -207,4 +207,4 @@ def main(bootstrap: str, home: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -8,13 +8,17 @@ from types import TracebackType
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
+from highwater.cli.demo.key_orders import HELP
+from highwater.cli.demo.lanes import NARROW, lanes, legend
 from highwater.cli.demo.orders import PARTITIONS, REVENUE_TOPIC, TOPIC
 from highwater.cli.demo.progress import DemoProgress
 
-EVENTS = 7
+FEWEST_EVENTS = 2
+WIDE = 100
+MARK = "▌ "
+QUIET = "All is well. Once orders have arrived, a leader is killed."
 LINE_SECONDS = 1.0
 DRAWINGS_PER_SECOND = 5
 
@@ -32,11 +36,14 @@ WITHOUT_SPARK = "A plain consumer reads them."
 class Screen:
     """Shows the progress at each refresh. Events are never left out, on a terminal or elsewhere."""
 
-    def __init__(self, console: Console, progress: DemoProgress, seconds: float | None, with_spark: bool) -> None:
+    def __init__(
+        self, console: Console, progress: DemoProgress, seconds: float | None, with_spark: bool, has_keys: bool = False
+    ) -> None:
         self._console = console
         self._progress = progress
         self._seconds = seconds
         self._with_spark = with_spark
+        self._has_keys = has_keys
         self._shown = 0
         self._last_line = 0.0
         self._live: Live | None = None
@@ -50,7 +57,7 @@ class Screen:
 
     def __enter__(self) -> Screen:
         if self._console.is_terminal:
-            self._live = Live(self._picture(), console=self._console, auto_refresh=False)
+            self._live = Live(self.picture(), console=self._console, auto_refresh=False)
             self._live.start()
         return self
 
@@ -67,7 +74,7 @@ class Screen:
             self._print_lines(now)
         elif now or time.monotonic() - self._last_line >= 1 / DRAWINGS_PER_SECOND:
             self._last_line = time.monotonic()
-            self._live.update(self._picture(), refresh=True)
+            self._live.update(self.picture(), refresh=True)
 
     # Elsewhere than on a terminal
 
@@ -91,45 +98,58 @@ class Screen:
 
     # On a terminal
 
-    def _picture(self) -> RenderableType:
-        end = "Ctrl-C" if self._seconds is None else f"{self._seconds:.0f} s or Ctrl-C"
-        head = Text.assemble(
-            ("Highwater", "bold"), f" {self._progress.elapsed:6.1f} s  (orders until {end}, then the verdict)"
+    def picture(self) -> RenderableType:
+        """Not higher than the terminal: there are as many events as fit."""
+        done, width = self._progress, max(NARROW, self._console.width)
+        chosen = done.chosen if self._has_keys else None
+        parts: list[RenderableType] = [self._head()]
+        parts += lanes(done.brokers, done.links, done.partitions, chosen, width)
+        parts += [legend(width), *self._flow(), *self._caption(width)]
+        if self._has_keys:
+            parts.append(_help(width))
+        used = sum(len(self._console.render_lines(part, self._console.options)) for part in parts)
+        return Group(*parts, *self._events(max(FEWEST_EVENTS, self._console.height - used - 1)))
+
+    def _head(self) -> Text:
+        end = "Ctrl-C" if self._seconds is None else f"{self._seconds:.0f} s"
+        return Text.assemble(
+            ("Highwater", "bold"), f" {self._progress.elapsed:6.1f} s  (until {end}, then the verdict)"
         )
-        return Group(head, self._brokers(), self._partitions(), self._flow(), self._events())
 
-    def _brokers(self) -> RenderableType:
-        line = Text("brokers  ")
-        for broker, is_alive in sorted(self._progress.alive.items()):
-            line.append(f" {broker} alive " if is_alive else f" {broker} KILLED ", "green" if is_alive else "bold red")
-        return line
-
-    def _partitions(self) -> RenderableType:
-        table = Table(box=None, padding=(0, 2), header_style="dim")
-        for name in ("partition", "leader", "in sync", "high watermark"):
-            table.add_column(name, justify="right" if name == "high watermark" else "left")
-        for partition, state in zip(PARTITIONS, self._progress.partitions, strict=False):
-            whole = len(state.in_sync) >= len(self._progress.alive)
-            in_sync = Text(", ".join(map(str, state.in_sync)), "" if whole else "yellow")
-            leader = Text("none", "red") if state.leader < 0 else Text(str(state.leader))
-            table.add_row(str(partition), leader, in_sync, f"{state.high_watermark:,}")
-        return table
-
-    def _flow(self) -> RenderableType:
+    def _flow(self) -> list[Text]:
+        """All numbers are of one moment: acknowledged ≤ committed, and landed + lag = committed."""
         done, arrivals = self._progress, self._progress.arrivals
-        table = Table.grid(padding=(0, 2))
-        table.add_row("feed", f"{done.acked:,} orders acknowledged, {done.acked_per_second():,.0f} a second")
-        table.add_row("pipeline", Text(arrivals.failed or arrivals.state, "red" if arrivals.failed else ""))
+        rate = f"{done.acked_per_second():,.0f}/s"
+        lines = [Text(f"feed      {done.acked_seen:,} acknowledged ({rate}), {done.committed:,} committed")]
         batch = f", batch {arrivals.batch}" if arrivals.batch >= 0 else ""
         where = "landed in the table" if self._with_spark else "read"
-        table.add_row("", f"{arrivals.rows:,} orders {where}{batch}, lag {done.lag:,}")
+        lines.append(Text(f"pipeline  {arrivals.rows:,} {where}{batch}, {done.lag:,} to go"))
+        if arrivals.failed or not arrivals.rows:
+            lines[-1] = Text(f"pipeline  {arrivals.failed or arrivals.state}", "red" if arrivals.failed else "")
         if self._with_spark:
-            table.add_row(REVENUE_TOPIC, f"{revenue_text(done.revenue)}  (topic, written at least once)")
-        return table
+            lines.append(Text(f"{REVENUE_TOPIC:<10}{revenue_text(done.revenue)}"))
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return lines
 
-    def _events(self) -> RenderableType:
-        shown = self._progress.events[-EVENTS:]
-        return Panel(Text("\n".join(shown), overflow="ellipsis", no_wrap=True), title="events", title_align="left")
+    def _caption(self, width: int) -> list[Text]:
+        """As high with a short caption as with a long one, so that nothing jumps."""
+        text = Text("\n".join(self._progress.caption) or QUIET, "bold")
+        height = 2 if width >= WIDE else 4
+        wrapped = [*text.wrap(self._console, width - len(MARK)), *([Text()] * height)][:height]
+        return [Text.assemble((MARK, "bold yellow"), line, no_wrap=True) for line in wrapped]
+
+    def _events(self, count: int) -> list[Text]:
+        return [Text(event, "dim", no_wrap=True, overflow="ellipsis") for event in self._progress.events[-count:]]
+
+
+def _help(width: int) -> Text:
+    text = Text(no_wrap=True)
+    for key, words in HELP:
+        text.append(f" {key} " if width > NARROW else key, "reverse").append(f" {words} ")
+        text.append(" " if width > NARROW else "")
+    text.rstrip()
+    return text
 
 
 def revenue_text(revenue: dict[str, int]) -> str:
