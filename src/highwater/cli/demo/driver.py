@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -37,7 +38,6 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -56,12 +56,18 @@ def session(home: Path) -> SparkSession:
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Djava.io.tmpdir={home}",
         "spark.local.dir": str(home / "scratch"),
         "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.python.unix.domain.socket.enabled": str(has_short_names(home)).lower(),
     }
     for name, value in (SETTINGS | places).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def has_short_names(home: Path) -> bool:
+    """Whether Spark's sockets can be files: their names have at most 107 bytes, 43 of them after the folder."""
+    return max(len(str(home)), len(tempfile.gettempdir())) + 43 <= 107
 
 
 def orders_of(spark: SparkSession, bootstrap: str) -> DataFrame:

@@ -8,7 +8,8 @@ from typing import Final
 from rich.text import Text
 
 from highwater.cli.demo.orders import PARTITIONS
-from highwater.cli.demo.replicas import PartitionState, Replica
+from highwater.cli.demo.replicas import PartitionState
+from highwater.cli.replica_bar import COMMITTED, DEAD, LEADER, OUT, UNCOMMITTED, WATERMARK, bar, window_for
 
 NAME: Final = 11
 PART: Final = 11
@@ -16,9 +17,7 @@ NUMBER: Final = 9
 EPOCH: Final = 7
 _SMALLEST: Final = 8
 NARROW: Final = 60
-_STEPS: Final = (500, 1_000, 2_000)
 
-COMMITTED, UNCOMMITTED, WATERMARK, LEADER, DEAD, OUT = "green", "yellow", "bold cyan", "bold yellow", "bold red", "red"
 STATES: Final = {"alive": "green", "dead": DEAD, "paused": OUT}
 LEGEND: Final = (
     ("★ leader", LEADER),
@@ -48,32 +47,8 @@ def lanes(
 
 
 def window_of(partitions: Sequence[PartitionState]) -> int:
-    """How many of the last records a bar shows: as many as the replica needs that is furthest behind, in round steps,
-    so that the scale does not change with each record."""
     known = [each for each in partitions if each.replicas]
-    behind = max((_end(each) - min(one.log_end for one in each.replicas.values()) for each in known), default=0)
-    scale = 1
-    while True:
-        for step in _STEPS:
-            if behind * 1.2 <= step * scale:
-                return step * scale
-        scale *= 10
-
-
-def bar(replica: Replica, end: int, window: int, room: int) -> Text:
-    """The last `window` records before `end`. The mark of the high watermark takes the place of one character."""
-    first = max(0, end - window)
-    cells = room - 1
-
-    def column(offset: int) -> int:
-        return min(cells, max(0, round((offset - first) * cells / window)))
-
-    mark, last = column(min(replica.high_watermark, replica.log_end)), column(replica.log_end)
-    text = Text("█" * mark, COMMITTED, no_wrap=True)
-    text.append("┃", WATERMARK)
-    text.append("░" * max(0, last - mark), UNCOMMITTED)
-    text.append(" " * (room - len(text)))
-    return text
+    return window_for(_end(each) - min(one.log_end for one in each.replicas.values()) for each in known)
 
 
 def legend(width: int) -> Text:
@@ -111,7 +86,7 @@ def _lane(
         if replica is None:
             line.append("no replica seen yet"[:room], "dim")
         else:
-            drawn = bar(replica, _end(partition), window, room)
+            drawn = bar(replica.high_watermark, replica.log_end, _end(partition), window, room)
             if state == "dead":
                 drawn.stylize(DEAD)
             line.append_text(drawn)

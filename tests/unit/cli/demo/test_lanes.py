@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from highwater.cli.demo.lanes import bar, lanes, legend, window_of
+from highwater.cli.demo.lanes import lanes, legend, window_of
 from highwater.cli.demo.replicas import PartitionState, Replica
+from highwater.cli.replica_bar import bar
 
 STATES = {1: "alive", 2: "dead", 3: "paused"}
 
@@ -42,10 +43,9 @@ def test_a_dead_broker_is_red() -> None:
 
 
 def test_the_bar_ends_where_the_log_does_on_a_scale_that_all_replicas_share() -> None:
-    whole, behind = Replica(0, 1_000, 1_000), Replica(0, 500, 750)
-    assert bar(whole, 1_000, 1_000, 41).plain == "█" * 40 + "┃"
-    assert bar(behind, 1_000, 1_000, 41).plain == "█" * 20 + "┃" + "░" * 10 + " " * 10
-    assert bar(Replica(0, 0, 0), 100_000, 1_000, 41).plain == "┃" + " " * 40
+    assert bar(1_000, 1_000, 1_000, 1_000, 41).plain == "█" * 40 + "┃"
+    assert bar(500, 750, 1_000, 1_000, 41).plain == "█" * 20 + "┃" + "░" * 10 + " " * 10
+    assert bar(0, 0, 100_000, 1_000, 41).plain == "┃" + " " * 40
 
 
 def test_the_scale_grows_in_round_steps_with_the_one_furthest_behind() -> None:
