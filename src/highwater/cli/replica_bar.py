@@ -25,8 +25,9 @@ def window_for(behind: Iterable[int]) -> int:
 
 def bar(high_watermark: int, log_end: int, end: int, window: int, room: int) -> Text:
     """The last `window` records before `end`, the end of the partition. The mark of the high watermark takes the place
-    of one character."""
-    first = max(0, end - window)
+    of one character. A log that is shorter fills the bar, too."""
+    window = min(window, max(end, 1))
+    first = end - window if end else 0
     cells = room - 1
 
     def column(offset: int) -> int:

@@ -15,8 +15,9 @@ from rich.live import Live
 from rich.markup import escape
 
 from highwater.cli.status_answers import addresses_of, ask_all
+from highwater.cli.status_partitions import PartitionList
 from highwater.cli.status_quorum import full_disks, lost_voters, quorum_trouble, voters_of
-from highwater.cli.status_tables import changes, compacted, is_not_cleaned, nodes, partition_rows, troubled
+from highwater.cli.status_tables import changes, compacted, is_not_cleaned, nodes, troubled
 from highwater.cli.status_topics import Answer, internal_lines, leaderless, of_topic, unknown, without_internal
 from highwater.cli.status_verdict import led, unled, verdict_of
 from highwater.cluster.lost_voters import lost_voters_line
@@ -37,8 +38,8 @@ def show(answers: list[Answer], topic: str | None, last: int, internal: bool = F
     verdict = verdict_of(answers)
     parts: list[RenderableType] = [f"[bold {'green' if verdict.is_well else 'red'}]{escape(verdict.text)}[/]"]
     parts += [f"[red]{escape(trouble)}[/red]" for trouble in troubles(answers, topic)]
-    rows = partition_rows(led(shown), unled(shown), leaderless(answers, topic, internal))
-    parts += [nodes(answers), *([rows] if rows.row_count else [])]
+    rows = PartitionList(led(shown), unled(shown), leaderless(answers, topic, internal))
+    parts += [nodes(answers), *([rows] if rows.rows else [])]
     parts += [] if topic is not None or internal else internal_lines(answers)
     tables = (troubled(answers if topic is None else shown), compacted(cleaned))
     parts += [table for table in tables if table.row_count]

@@ -8,11 +8,8 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from highwater.cli.status_quorum import ids, is_observer
+from highwater.cli.status_quorum import is_observer
 from highwater.cli.status_topics import Answer, Part, partitions
-
-WELL = 2
-"""The rank of a partition without trouble."""
 
 
 def nodes(answers: Sequence[Answer]) -> Table:
@@ -27,70 +24,6 @@ def nodes(answers: Sequence[Answer]) -> Table:
         role = "Observer" if is_observer(status) else quorum["role"]
         _add(table, address.node, standing, role, quorum["leader"], quorum["epoch"], offset)
     return table
-
-
-def partition_rows(leading: Sequence[Part], silent: Sequence[Part], none: Sequence[Part]) -> Table:
-    """Trouble first: no leader, a leader that does not answer, too few or not all replicas in sync. Followers are
-    folded into the row of their partition."""
-    columns = (
-        "partition",
-        "leader",
-        "epoch",
-        "log start",
-        "high watermark",
-        "log end",
-        "replicas",
-        "min ISR",
-        "followers",
-    )
-    table = _table("Partitions", *columns)
-    for part in none:
-        may_lead = ids(sorted({*part["isr"], *part["eligible"]})) or "[red]none[/red]"
-        _add(table, f"[red]{_name(part)}[/red]", "[red]none[/red]", "", "", "", "", _replicas(part), "",
-             f"may lead cleanly: {may_lead}")  # fmt: skip
-    for part in silent:
-        offsets = (part["log_start"], part["high_watermark"], part["log_end"])
-        _add(table, f"[red]{_name(part)}[/red]", f"[red]{part['leader']}?[/red]", part["leader_epoch"], *offsets,
-             ids(part["replicas"]), "", "[red]no leader answers[/red]; offsets of a follower")  # fmt: skip
-    for part in sorted(leading, key=_by_trouble):
-        is_short = len(part["isr"]) < part["min_isr"]
-        name = f"[red]{_name(part)}[/red]" if _by_trouble(part)[0] < WELL else _name(part)
-        offsets = (part["log_start"], part["high_watermark"], part["log_end"])
-        min_isr = f"[red]{part['min_isr']}[/red]" if is_short else part["min_isr"]
-        _add(table, name, part["leader"], part["leader_epoch"], *offsets, _replicas(part), min_isr, _followers(part))
-    return table
-
-
-def _name(part: Part) -> str:
-    return f"{part['topic']}-{part['partition']}"
-
-
-def _by_trouble(part: Part) -> tuple[int, str, int]:
-    in_sync = len(part["isr"])
-    rank = 0 if in_sync < part["min_isr"] else 1 if in_sync < len(part["replicas"]) else WELL
-    return rank, part["topic"], part["partition"]
-
-
-def _replicas(part: Part) -> str:
-    """In the order of the assignment: the leader with a star, those out of sync with an exclamation mark."""
-    shown = []
-    for each in part["replicas"]:
-        mark = "[yellow]★[/yellow]" if each == part.get("leader") else "" if each in part["isr"] else "[red]![/red]"
-        shown.append(f"{each}{mark}")
-    return " ".join(shown)
-
-
-def _followers(part: Part) -> str:
-    """Only those that are behind or out of sync."""
-    lines = []
-    for each in part["followers"]:
-        lag = "behind by an unknown number of" if each["lag"] is None else f"{each['lag']}"
-        behind = f"{lag} records, {each['lag_ms']} ms"
-        if not each["in_isr"]:
-            lines.append(f"[red]{each['id']} out of sync[/red]: {behind}: {escape(each['why'] or '')}")
-        elif each["lag"]:
-            lines.append(f"{each['id']}: {behind}")
-    return "\n".join(lines)
 
 
 def troubled(answers: Sequence[Answer]) -> Table:

@@ -105,7 +105,7 @@ class ClusterWatch:
     def follow(self) -> None:
         addresses = addresses_of(*self._where)
         if addresses != [each.address for each in self._nodes]:
-            self.stop()
+            self.close()
             self._nodes = [NodeWatch(address) for address in addresses]
             for each in self._nodes:
                 each.start()
@@ -124,7 +124,7 @@ class ClusterWatch:
         view.rates = self._rates.of(view.answers, time.monotonic())
         view.clock = time.strftime("%H:%M:%S")
 
-    def stop(self) -> None:
+    def close(self) -> None:
         for each in self._nodes:
             each.stop()
 
@@ -144,13 +144,11 @@ def command(data_dir: Path, http: tuple[str, ...]) -> None:
     """
     if not sys.stdout.isatty():
         raise click.ClickException("top needs a terminal: `highwater status` prints the same to a file or a pipe")
-    watch = ClusterWatch(data_dir, http)
-    try:
+    # The threads begin with the signals kept, so that none of them takes one.
+    with StopSignals() as signals, contextlib.closing(ClusterWatch(data_dir, http)) as watch:
         watch.wait(3.0)
-        with StopSignals() as signals, Keys() as keys:
+        with Keys() as keys:
             _show(watch, signals, keys)
-    finally:
-        watch.stop()
 
 
 def _show(watch: ClusterWatch, signals: StopSignals, keys: Keys) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import Final, NamedTuple
 
 from rich.text import Text
@@ -42,7 +43,7 @@ class TopView:
 
 def screenful(view: TopView, width: int, height: int) -> list[Text]:
     """Exactly `height` lines. Partitions have the room that brokers and groups leave."""
-    top = [_head(view, width), _verdict(view), *_brokers(view.answers)]
+    top = [_head(view, width), *_verdict(view, width), *_brokers(view.answers, width)]
     groups = _groups(view.groups)
     rows = _partitions(view, width)
     room = max(1, height - len(top) - len(groups) - 1)
@@ -63,18 +64,22 @@ def screenful(view: TopView, width: int, height: int) -> list[Text]:
 
 def _head(view: TopView, width: int) -> Text:
     left = f"highwater top  {view.clock}"
-    return Text.assemble((left, "bold"), " " * max(2, width - len(left) - len(KEYS)), (KEYS, "dim"))
+    keys = KEYS if width >= NARROW else KEYS.replace("  ", " ").replace(" topics", "")
+    return Text.assemble((left, "bold"), " " * max(1, width - len(left) - len(keys)), (keys, "dim"))
 
 
-def _verdict(view: TopView) -> Text:
+def _verdict(view: TopView, width: int) -> list[Text]:
     if not view.answers or all(status is None for _, status in view.answers):
-        return Text("no node answers: is the cluster running?", DEAD)
+        return [Text("no node answers: is the cluster running?", DEAD)]
     verdict = verdict_of(view.answers)
-    return Text(verdict.text, "bold green" if verdict.is_well else DEAD)
+    style = "bold green" if verdict.is_well else DEAD
+    return [Text(line, style) for line in wrap(verdict.text, width)]
 
 
-def _brokers(answers: Sequence[Answer]) -> Iterator[Text]:
-    yield Text(f"{'node':<7}{'standing':<12}{'quorum':<12}{'leads':>7}{'replicas':>10}{'bytes':>14}", "dim")
+def _brokers(answers: Sequence[Answer], width: int) -> Iterator[Text]:
+    is_wide = width >= NARROW
+    head = f"{'node':<7}{'standing':<12}{'quorum':<12}{'leads':>7}{'replicas':>10}"
+    yield Text(f"{head}{'bytes':>18}" if is_wide else head, "dim")
     for address, status in answers:
         if status is None:
             yield Text(f"{address.node:<7}no answer at {address.http}", DEAD)
@@ -86,7 +91,7 @@ def _brokers(answers: Sequence[Answer]) -> Iterator[Text]:
         standing = status.get("standing", "controller")
         line = Text(f"{address.node:<7}")
         line.append(f"{standing:<12}", "green" if standing in ("active", "controller") else OUT)
-        yield line.append(f"{role:<12}{leads:>7}{len(rows):>10}{size:>14,}")
+        yield line.append(f"{role:<12}{leads:>7}{len(rows):>10}{f'{size:>18,}' if is_wide else ''}")
 
 
 def _partitions(view: TopView, width: int) -> list[Text]:
@@ -97,7 +102,7 @@ def _partitions(view: TopView, width: int) -> list[Text]:
     silent = [part for part in unled(view.answers) if is_shown(part)]
     leading = sorted((part for part in led(view.answers) if is_shown(part)), key=_by_trouble)
     names = [_name(part) for part in (*none, *silent, *leading)]
-    column = min(max(map(len, names), default=0), 24 if width >= NARROW else 14) + 1
+    column = min(max(map(len, names), default=0), 24 if width >= NARROW else 12) + 1
     replicas = {
         (_name(part), int(address.node)): part for address, part in partitions(view.answers) if address.node.isdigit()
     }
@@ -112,7 +117,7 @@ def _partitions(view: TopView, width: int) -> list[Text]:
 def _row(part: Part, replicas: Mapping[tuple[str, int], Part], rate: float, column: int, width: int) -> Text:
     """The name, what is committed, the rate, and a bar for each replica."""
     line = _named(part, column)
-    line.append(f"e{part['leader_epoch']:<4}{part['high_watermark']:>11,}")
+    line.append(f"e{part['leader_epoch']:<3}{part['high_watermark']:>{11 if width >= NARROW else 9},}")
     if width >= NARROW:
         line.append(f"{rate:>8,.0f}/s")
     ends = {node: _offsets(part, replicas, node) for node in part["replicas"]}
@@ -157,7 +162,8 @@ def _groups(groups: Sequence[GroupLag]) -> list[Text]:
 
 def _named(part: Part, column: int) -> Text:
     name = _name(part)
-    short = name if len(name) < column else f"{name[: column - 2]}…"
+    number = f"-{part['partition']}"
+    short = name if len(name) < column else f"{part['topic'][: column - len(number) - 2]}…{number}"
     return Text(f"{short:<{column}}", OUT if _by_trouble(part)[0] else "")
 
 

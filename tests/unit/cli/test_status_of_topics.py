@@ -58,10 +58,10 @@ def answer(*parts: dict[str, Any], decisions: tuple[str, ...] = (), node: int = 
     return Address(str(node), f"here:{node}"), {"quorum": quorum, "partitions": list(parts), "decisions": fields}
 
 
-def shown(*answers: Answer, topic: str | None = None, internal: bool = False) -> str:
+def shown(*answers: Answer, topic: str | None = None, internal: bool = False, changes: int = 100) -> str:
     console = Console(width=240)
     with console.capture() as printed:
-        console.print(show(list(answers), topic, 100, internal))
+        console.print(show(list(answers), topic, changes, internal))
     return printed.get()
 
 
@@ -124,15 +124,18 @@ def follower(node: int, *, lag: int | None = 0, why: str | None = None) -> dict[
     return {"id": node, "in_isr": why is None, "lag": lag, "lag_ms": 7, "why": why}
 
 
-def test_followers_are_part_of_the_row_and_named_only_if_they_are_behind() -> None:
-    def row(each: dict[str, Any], isr: list[int]) -> str:
-        text = shown(answer(part("orders", 0, followers=[each], isr=isr)))
-        return next(line for line in text.splitlines() if "│ orders-0 " in line)
+def test_followers_are_marked_in_the_row_and_have_a_line_only_if_they_are_behind() -> None:
+    def lines(each: dict[str, Any], isr: list[int]) -> list[str]:
+        text = shown(answer(part("orders", 0, followers=[each], isr=isr)), changes=0).splitlines()
+        at = next(at for at, line in enumerate(text) if line.startswith("orders-0 "))
+        return [line.strip() for line in text[at:]]
 
-    assert "1★ 2 " in row(follower(2), [1, 2]) and "records" not in row(follower(2), [1, 2])
-    assert "2: 5 records, 7 ms" in row(follower(2, lag=5), [1, 2])
-    out = row(follower(2, lag=5, why="last caught up 9 s ago"), [1])
-    assert "1★ 2! " in out and "2 out of sync: 5 records, 7 ms: last caught up 9 s ago" in out
+    [row] = lines(follower(2), [1, 2])
+    assert row.endswith(" 1★ 2")
+    row, behind = lines(follower(2, lag=5), [1, 2])
+    assert row.endswith(" 1★ 2") and behind == "2: 5 records, 7 ms"
+    row, behind = lines(follower(2, lag=5, why="last caught up 9 s ago"), [1])
+    assert row.endswith(" 1★ 2!") and behind == "2 out of sync: 5 records, 7 ms: last caught up 9 s ago"
 
 
 def test_partitions_with_trouble_come_first_the_worst_of_all_at_the_top() -> None:
@@ -143,13 +146,19 @@ def test_partitions_with_trouble_come_first_the_worst_of_all_at_the_top() -> Non
         part("d", 0, role="follower", leader=2),
     ]
     silent: Answer = (Address("2", "here:2"), None)
-    lines = shown(answer(*parts), silent).splitlines()
-    assert [line.split()[1] for line in lines if "-0 " in line and "│" in line and "leads" not in line] == [
-        "d-0",
-        "c-0",
-        "b-0",
-        "a-0",
-    ]
+    lines = shown(answer(*parts), silent, changes=0).splitlines()
+    assert [line.split()[0] for line in lines if line[1:4] == "-0 "] == ["d-0", "c-0", "b-0", "a-0"]
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_rows_fit_a_narrow_terminal_and_keep_the_number_of_the_partition(width: int) -> None:
+    long = "payments-with-a-rather-long-name-that-nobody-types"
+    offsets = {"high_watermark": 10**9, "log_end": 10**9, "replicas": [1, 2, 3], "isr": [1, 2, 3]}
+    console = Console(width=width)
+    with console.capture() as printed:
+        console.print(show([answer(part(long, 17, **offsets))], None, 0))
+    row = next(line for line in printed.get().splitlines() if line.startswith("pay"))
+    assert len(row) <= width and "-17 " in row and row.count("1000000000") == 2 and row.endswith("1★ 2 3")
 
 
 def test_a_missing_topic_is_reported_with_the_one_that_may_be_meant() -> None:
