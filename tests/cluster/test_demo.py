@@ -129,7 +129,7 @@ def test_orders_land_in_the_table_exactly_once_though_a_leader_dies_under_the_ru
     assert found is not None and found[1] == found[2] != "0"
     read = shlex.split(shown.lines[shown.at("DeltaTable(")])[1:]
     rows = subprocess.run([sys.executable, *read], capture_output=True, text=True, check=True).stdout
-    assert f"[{found[2]} rows x 6 columns]" in rows, "the command that is printed reads the table that stays"
+    assert f"[{found[2]} rows x " in rows, "the command that is printed reads the table that stays"
     revenue = shown.lines[shown.at("Revenue, as topic revenue has it:")]
     assert revenue.count(",") >= 5, "a sum for each of six products"
     wait_until(lambda: not shown.running())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from textwrap import wrap
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -15,7 +16,9 @@ from highwater.cli.demo.lanes import NARROW, lanes, legend
 from highwater.cli.demo.orders import PARTITIONS, REVENUE_TOPIC, TOPIC
 from highwater.cli.demo.progress import DemoProgress
 
-FEWEST_EVENTS = 2
+FEWEST_LINES = 1
+INDENT = 10
+"""Of further lines of an event, or of a number: its time or name stands to the left."""
 WIDE = 100
 MARK = "▌ "
 QUIET = "All is well. Once orders have arrived, a leader is killed."
@@ -104,11 +107,11 @@ class Screen:
         chosen = done.chosen if self._has_keys else None
         parts: list[RenderableType] = [self._head()]
         parts += lanes(done.brokers, done.links, done.partitions, chosen, width)
-        parts += [legend(width), *self._flow(), *self._caption(width)]
+        parts += [legend(width), *self._flow(width), *self._caption(width)]
         if self._has_keys:
             parts.append(_help(width))
         used = sum(len(self._console.render_lines(part, self._console.options)) for part in parts)
-        return Group(*parts, *self._events(max(FEWEST_EVENTS, self._console.height - used - 1)))
+        return Group(*parts, *self._events(width, max(FEWEST_LINES, self._console.height - used - 1)))
 
     def _head(self) -> Text:
         end = "Ctrl-C" if self._seconds is None else f"{self._seconds:.0f} s"
@@ -116,21 +119,22 @@ class Screen:
             ("Highwater", "bold"), f" {self._progress.elapsed:6.1f} s  (until {end}, then the verdict)"
         )
 
-    def _flow(self) -> list[Text]:
+    def _flow(self, width: int) -> list[Text]:
         """All numbers are of one moment: acknowledged ≤ committed, and landed + lag = committed."""
         done, arrivals = self._progress, self._progress.arrivals
         rate = f"{done.acked_per_second():,.0f}/s"
-        lines = [Text(f"feed      {done.acked_seen:,} acknowledged ({rate}), {done.committed:,} committed")]
+        lines = [(f"feed      {done.acked_seen:,} acknowledged ({rate}), {done.committed:,} committed", "")]
         batch = f", batch {arrivals.batch}" if arrivals.batch >= 0 else ""
         where = "landed in the table" if self._with_spark else "read"
-        lines.append(Text(f"pipeline  {arrivals.rows:,} {where}{batch}, {done.lag:,} to go"))
-        if arrivals.failed or not arrivals.rows:
-            lines[-1] = Text(f"pipeline  {arrivals.failed or arrivals.state}", "red" if arrivals.failed else "")
+        if arrivals.failed:
+            lines.append((f"pipeline  {arrivals.failed}", "red"))
+        elif not arrivals.rows:
+            lines.append((f"pipeline  {arrivals.state}", ""))
+        else:
+            lines.append((f"pipeline  {arrivals.rows:,} {where}{batch}, {done.lag:,} to go", ""))
         if self._with_spark:
-            lines.append(Text(f"{REVENUE_TOPIC:<10}{revenue_text(done.revenue)}"))
-        for line in lines:
-            line.no_wrap, line.overflow = True, "ellipsis"
-        return lines
+            lines.append((f"{REVENUE_TOPIC:<{INDENT}}{revenue_text(done.revenue)}", ""))
+        return [Text(part, style, no_wrap=True) for line, style in lines for part in _wrapped(line, width)]
 
     def _caption(self, width: int) -> list[Text]:
         """As high with a short caption as with a long one, so that nothing jumps."""
@@ -139,8 +143,16 @@ class Screen:
         wrapped = [*text.wrap(self._console, width - len(MARK)), *([Text()] * height)][:height]
         return [Text.assemble((MARK, "bold yellow"), line, no_wrap=True) for line in wrapped]
 
-    def _events(self, count: int) -> list[Text]:
-        return [Text(event, "dim", no_wrap=True, overflow="ellipsis") for event in self._progress.events[-count:]]
+    def _events(self, width: int, room: int) -> list[Text]:
+        """The last lines that there is room for. A long event takes several."""
+        lines: list[Text] = []
+        for event in self._progress.events[-room:]:
+            lines += [Text(line, "dim", no_wrap=True) for line in _wrapped(event, width)]
+        return lines[-room:]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    return wrap(line, width, subsequent_indent=" " * INDENT)
 
 
 def _help(width: int) -> Text:
