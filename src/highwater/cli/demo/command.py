@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 import tempfile
@@ -24,11 +25,14 @@ from highwater.cli.demo.summary import explain
 from highwater.cli.demo.verdict import Judgement
 from highwater.cli.keys import Keys
 from highwater.cli.local_cluster import LocalCluster
+from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.ports import free_ports
 
 BROKERS = 3
 SETTINGS = {"min.insync.replicas": "2", "replica.lag.time.max.ms": f"{LAG_SECONDS * 1000:.0f}"}
 TABLE = "table"
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOENT)
+"""Of the place for temporary files."""
 
 
 @click.command("demo")
@@ -47,17 +51,29 @@ def command(seconds: float | None, no_spark: bool) -> None:
     lacking = [] if no_spark else missing()
     for each in lacking:
         console.print(f"without Spark: {each}", highlight=False, soft_wrap=True, markup=False)
+    try:
+        judgement = _run(console, Plan(seconds), with_spark=not no_spark and not lacking)
+    except ClusterFailed as failed:
+        raise click.ClickException(str(failed)) from failed
+    except OSError as failed:
+        if failed.errno not in NO_ROOM:
+            raise
+        place = failed.filename or tempfile.gettempdir()
+        raise click.ClickException(f"{place}: {failed.strerror}; TMPDIR names another place for the demo") from failed
+    console.print(judgement.verdict.line(), highlight=False, soft_wrap=True, markup=False)
+    sys.exit(1 if judgement.problems else 0)
+
+
+def _run(console: Console, plan: Plan, with_spark: bool) -> Judgement:
+    """In a directory of its own, of which only the table stays."""
     home = Path(tempfile.mkdtemp(prefix="highwater-demo-"))
     try:
         with Interrupts() as interrupts, Keys() as keys:
-            stage = Stage(console, Plan(seconds), interrupts, keys, home)
-            judgement = stage.play(with_spark=not no_spark and not lacking)
+            return Stage(console, plan, interrupts, keys, home).play(with_spark)
     finally:
         remove_all_but(home / TABLE, home)
         if not (home / TABLE).exists():
             shutil.rmtree(home, ignore_errors=True)
-    stage.say(judgement.verdict.line())
-    sys.exit(1 if judgement.problems else 0)
 
 
 class Stage:
@@ -71,7 +87,7 @@ class Stage:
         self._home = home
         self._progress = DemoProgress()
 
-    def say(self, text: str) -> None:
+    def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def play(self, with_spark: bool) -> Judgement:
@@ -93,9 +109,9 @@ class Stage:
             explain(self._console, judgement)
             table = self._home / TABLE
             if table.exists():
-                describe_table(table, judgement.verdict.delivered, self.say)
+                describe_table(table, judgement.verdict.delivered, self._say)
             if self._plan.seconds is None and self._console.is_terminal:
-                offer_the_cluster(cluster, self._home, self._keys, self._interrupts, self.say)
+                offer_the_cluster(cluster, self._home, self._keys, self._interrupts, self._say)
             return judgement
         finally:
             cluster.stop()
