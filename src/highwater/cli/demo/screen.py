@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from textwrap import wrap
 from types import TracebackType
@@ -144,15 +145,20 @@ class Screen:
         return [Text.assemble((MARK, "bold yellow"), line, no_wrap=True) for line in wrapped]
 
     def _events(self, width: int, room: int) -> list[Text]:
-        """The last lines that there is room for. A long event takes several."""
-        lines: list[Text] = []
-        for event in self._progress.events[-room:]:
-            lines += [Text(line, "dim", no_wrap=True) for line in _wrapped(event, width)]
-        return lines[-room:]
+        """The last ones that there is room for. A long one takes several lines; of the last one, at least the first."""
+        lines: list[str] = []
+        for event in reversed(self._progress.events):
+            wrapped = _wrapped(event, width)
+            if lines and len(lines) + len(wrapped) > room:
+                break
+            lines = [*wrapped, *lines]
+        return [Text(line, "dim", no_wrap=True) for line in lines[:room]]
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    return wrap(line, width, subsequent_indent=" " * INDENT)
+    """A number and its seconds stay together."""
+    together = re.sub(r"(\d) s\b", "\\1\u00a0s", line)
+    return [part.replace("\u00a0", " ") for part in wrap(together, width, subsequent_indent=" " * INDENT)]
 
 
 def _help(width: int) -> Text:
