@@ -35,9 +35,10 @@ def show(answers: list[Answer], topic: str | None, last: int, internal: bool = F
     else:
         shown = without_internal(answers)
         cleaned = without_internal(answers, unless=is_not_cleaned)
-    verdict = verdict_of(answers)
+    disks = full_disks(answers)
+    verdict = verdict_of(answers, len(disks))
     parts: list[RenderableType] = [f"[bold {'green' if verdict.is_well else 'red'}]{escape(verdict.text)}[/]"]
-    parts += [f"[red]{escape(trouble)}[/red]" for trouble in troubles(answers, topic)]
+    parts += [f"[red]{escape(trouble)}[/red]" for trouble in (*troubles(answers, topic), *disks)]
     rows = PartitionList(led(shown), unled(shown), leaderless(answers, topic, internal))
     parts += [nodes(answers), *([rows] if rows.rows else [])]
     parts += [] if topic is not None or internal else internal_lines(answers)
@@ -52,7 +53,7 @@ def troubles(answers: Sequence[Answer], topic: str | None) -> list[str]:
     """What the verdict means, and what to do."""
     lost = lost_voters(answers)
     found = [quorum_trouble(answers), lost_voters_line(lost, voters_of(answers)) if lost else None]
-    found += [None if topic is None else unknown(answers, topic), *full_disks(answers)]
+    found += [None if topic is None else unknown(answers, topic)]
     return [each for each in found if each is not None]
 
 

@@ -15,9 +15,10 @@ class StatusVerdict(NamedTuple):
     is_well: bool
 
 
-def verdict_of(answers: Sequence[Answer]) -> StatusVerdict:
-    """Brokers, partitions and the quorum, with what is wrong."""
-    troubles = [*_of_partitions(answers), *_of_logs(answers), *_of_quorum(answers)]
+def verdict_of(answers: Sequence[Answer], full_disks: int = 0) -> StatusVerdict:
+    """Brokers, partitions, disks and the quorum, with what is wrong."""
+    full = [f"{_count(full_disks, 'disk')} full"] if full_disks else []
+    troubles = [*_of_partitions(answers), *_of_logs(answers), *full, *_of_quorum(answers)]
     up, all_brokers = _brokers(answers)
     parts = [f"{up} of {all_brokers} brokers"] if all_brokers else [f"{_count(len(answers), 'controller')}"]
     shown = [name for name in _known(answers) if not is_internal(name[0])]

@@ -97,3 +97,7 @@ def test_a_deposed_leader_that_still_answers_does_not_hide_its_successor() -> No
     old, new = row("orders", 0, (1, 2, 3)), row("orders", 0, (2, 3), leader=2, leader_epoch=1)
     assert "1 partition under-replicated" in verdict_of([node(1, old), node(2, new), node(3)]).text
     assert "1 partition under-replicated" in verdict_of([node(2, new), node(1, old), node(3)]).text
+
+
+def test_a_full_disk_is_part_of_the_verdict() -> None:
+    assert verdict_of([node(1, *ROWS), node(2), node(3)], 1) == ("3 of 3 brokers, 1 disk full", False)

@@ -48,6 +48,12 @@ def test_the_bar_ends_where_the_log_does_on_a_scale_that_all_replicas_share() ->
     assert bar(0, 0, 100_000, 1_000, 41).plain == "┃" + " " * 40
 
 
+def test_a_log_that_is_shorter_than_the_scale_fills_its_bar() -> None:
+    assert bar(50, 50, 50, 1_000, 41).plain == "█" * 40 + "┃"
+    assert bar(25, 50, 50, 1_000, 41).plain == "█" * 20 + "┃" + "░" * 20
+    assert bar(0, 0, 0, 1_000, 41).plain == "┃" + " " * 40
+
+
 def test_the_scale_grows_in_round_steps_with_the_one_furthest_behind() -> None:
     assert [window_of(states(behind)) for behind in (0, 400, 700, 4_500, 9_000)] == [500, 500, 1_000, 10_000, 20_000]
     assert window_of(()) == 500
