@@ -20,7 +20,8 @@ from typing import Any
 
 from rich.console import Console
 
-from highwater.cli.status import ask, ask_all, show
+from highwater.cli.status import show
+from highwater.cli.status_answers import ask, ask_all
 from highwater.cli.status_topics import Address
 
 HIGHWATER = (sys.executable, "-m", "highwater")

@@ -243,13 +243,13 @@ def test_garbage_and_silence_on_the_socket_stop_nobody_elses_order(stage: Stage,
 
 
 def test_a_node_that_was_killed_starts_again_as_one_whose_links_can_be_cut(stage: Stage) -> None:
-    assert tell(stage, "kill", "2") == "node 2 is dead"
+    assert order(stage, "kill", "2") == "node 2 is dead"
     wait_until(lambda: isr(stage) == {1, 3}, "it left the ISR")
-    assert tell(stage, "start", "2") == "node 2 starts again"
+    assert order(stage, "start", "2") == "node 2 starts again"
     wait_until(lambda: is_whole(stage), "it is back")
-    code, output = told(stage, "start", "2")
+    code, output = try_order(stage, "start", "2")
     assert code == 1 and "node 2 runs already" in output
-    assert tell(stage, "slow", "1", "2", "--ms", "1") and tell(stage, "heal")
+    assert order(stage, "slow", "1", "2", "--ms", "1") and order(stage, "heal")
 
 
 def test_a_killed_node_is_dead_and_says_so_the_second_time(stage: Stage) -> None:

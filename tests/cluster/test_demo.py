@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.nodes import wait_until
+from tests.terminal import Terminal
 
 DEMO = [sys.executable, "-m", "highwater", "demo"]
 VERDICT = re.compile(r"verdict acked=(\d+) delivered=(\d+) lost=0 duplicated=0")
@@ -26,12 +28,11 @@ DRIVER, JVM = "highwater.cli.demo.driver", "org.apache.spark"
 class Shown:
     """A demo under way, whose output is read as it comes. Whatever it starts carries a mark in its environment."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, scratch: Path, *arguments: str) -> None:
         self.mark = f"{MARK}={uuid.uuid4().hex}"
         name, _, value = self.mark.partition("=")
-        self.process = subprocess.Popen(
-            [*DEMO, *arguments], stdout=subprocess.PIPE, text=True, env=os.environ | {name: value}
-        )
+        environment = os.environ | {name: value, "TMPDIR": str(scratch)}
+        self.process = subprocess.Popen([*DEMO, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
         self.lines: list[str] = []
 
     def until(self, expected: str) -> None:
@@ -69,8 +70,8 @@ def _read(pid: int, name: str) -> str:
 
 
 @pytest.fixture
-def shown(request: pytest.FixtureRequest) -> Iterator[Shown]:
-    demo = Shown(*request.param)
+def shown(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shown]:
+    demo = Shown(tmp_path, *request.param)
     try:
         yield demo
     finally:
@@ -82,7 +83,7 @@ def shown(request: pytest.FixtureRequest) -> Iterator[Shown]:
 
 @pytest.mark.slow
 def test_without_java_a_plain_reader_sees_a_leader_die_and_come_back_and_nothing_lost(tmp_path: Path) -> None:
-    environment = os.environ | {"JAVA_HOME": str(tmp_path)}
+    environment = os.environ | {"JAVA_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     ran = subprocess.run(
         [*DEMO, "--seconds", "10"], capture_output=True, text=True, timeout=280, env=environment, check=False
     )
@@ -90,14 +91,19 @@ def test_without_java_a_plain_reader_sees_a_leader_die_and_come_back_and_nothing
     assert ran.stdout.startswith("without Spark: no Java (install a JRE 17 or newer, or set JAVA_HOME)\n")
     for expected in (
         "3 brokers ready",
-        "killed with SIGKILL",
-        "takes writes again",
+        "is killed with SIGKILL: watch its lane",
+        "killed with SIGKILL (pid",
         "started again",
         "is in sync again",
     ):
         assert expected in ran.stdout
+    assert re.search(
+        r"Broker (\d) died → the controller chose (?!\1)\d → epoch 0 → 1 → next write acknowledged after \d+\.\d\d s\n",
+        ran.stdout,
+    ), ran.stdout
     found = VERDICT.fullmatch(ran.stdout.splitlines()[-1])
     assert found is not None and found[1] == found[2] != "0", ran.stdout
+    assert not list(tmp_path.glob("highwater-demo-*")), "without a table nothing stays"
 
 
 @pytest.mark.slow
@@ -117,9 +123,13 @@ def test_orders_land_in_the_table_exactly_once_though_a_leader_dies_under_the_ru
     shown.process.send_signal(signal.SIGINT)
     code = shown.ended()
     assert code == 0, "\n".join(shown.lines)
-    assert shown.at("first batch has landed") < shown.at("killed with SIGKILL") < shown.at("in sync again")
+    killed = shown.at("killed with SIGKILL (pid")
+    assert shown.at("first batch has landed") < killed < shown.at("in sync again")
     found = VERDICT.fullmatch(shown.lines[-1])
     assert found is not None and found[1] == found[2] != "0"
+    read = shlex.split(shown.lines[shown.at("DeltaTable(")])[1:]
+    rows = subprocess.run([sys.executable, *read], capture_output=True, text=True, check=True).stdout
+    assert f"[{found[2]} rows x " in rows, "the command that is printed reads the table that stays"
     revenue = shown.lines[shown.at("Revenue, as topic revenue has it:")]
     assert revenue.count(",") >= 5, "a sum for each of six products"
     wait_until(lambda: not shown.running())
@@ -132,3 +142,35 @@ def test_no_jvm_outlives_a_demo_that_is_killed(shown: Shown) -> None:
     wait_until(lambda: shown.running(JVM))
     shown.process.kill()
     wait_until(lambda: not shown.running(JVM) and not shown.running(DRIVER))
+
+
+@pytest.mark.slow
+def test_keys_pause_kill_cut_and_heal_brokers_and_the_cluster_stays_up_if_it_is_asked_to(tmp_path: Path) -> None:
+    with Terminal([*DEMO, "--no-spark"], 100, 30, {"TMPDIR": str(tmp_path)}) as terminal:
+        terminal.until("broker 3", "k  kill", "to go")
+        terminal.type("2c")
+        terminal.until("▸broker 2", "Broker 2 is cut from the other brokers")
+        terminal.type("3p")
+        terminal.until("Broker 3 is paused", "PAUSED")
+        terminal.type("h")
+        terminal.until("All links are healed, and paused brokers go on")
+        terminal.type("1k")
+        terminal.until("Broker 1 died →", "DEAD")
+        terminal.until("Broker 1 is in sync again")
+        terminal.type("1c")
+        terminal.until("Broker 1 is cut")  # a broker that was started again can be cut, too
+        terminal.type("q")
+        terminal.until("Press k to keep it")
+        terminal.type("k")
+        terminal.until("It stays up until you press q")
+        bootstrap = re.findall(r"HIGHWATER_BOOTSTRAP=([0-9.:,]+)", terminal.text)[-1]
+        listed = subprocess.run(
+            [sys.executable, "-m", "highwater", "topics", "list", "--bootstrap-server", bootstrap],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert listed.stdout.split() == ["orders", "revenue"]
+        terminal.type("q")
+        assert terminal.ended() == 0, terminal.text
+        assert VERDICT.fullmatch(terminal.lines[-1]), terminal.text
+        assert terminal.is_sane
+    assert list(tmp_path.iterdir()) == []

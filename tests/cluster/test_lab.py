@@ -182,17 +182,27 @@ def test_the_old_rule_loses_exactly_the_record_that_the_text_says(run: Callable[
     assert ends(titled(recording, "the follower is one fetch behind")) == {1: (2, 2), 2: (1, 2)}
     returned = titled(recording, "the old leader returns")
     assert ends(returned) == {1: (2, 2), 2: (2, 2)} and returned.facts["count"] == 2
-    [computed] = [lane for lane in returned.lanes if lane.label is not None]
-    assert computed.log_end == 1
+    assert returned.facts["left"] == 1
+    for title in ("the follower restarts", "the leader dies before the follower has fetched", "the old leader returns"):
+        [simulated] = [lane for lane in titled(recording, title).lanes if lane.label is not None]
+        assert simulated.label is not None and simulated.label.en.startswith("simulated: ")
+        assert simulated.log_end == 1
     [lost] = [frame for frame in recording.frames if frame.kind == "lost"]
     assert lost.facts == {"record": "message2"}
 
 
-def test_leadership_comes_back_with_a_preferred_election_only(run: Callable[[str], Recording]) -> None:
+def test_leadership_comes_back_with_a_preferred_election(run: Callable[[str], Recording]) -> None:
     recording = run("preferred-leader")
     moved = titled(recording, "after a restart one node leads both")
     assert moved.facts == {"first": 1, "leader": 2, "epoch": 1} and all(lane.in_isr for lane in moved.lanes)
     assert titled(recording, "a preferred election").facts == {"first": 1, "epoch": 2}
+
+
+def test_leadership_comes_back_by_itself_where_the_controller_looks_for_it(run: Callable[[str], Recording]) -> None:
+    frame = titled(run("preferred-leader"), "and by itself")
+    assert frame.facts["after"] == 1 + int(frame.facts["before"]) == 2
+    [leader] = [lane for lane in frame.lanes if lane.is_leader]
+    assert leader.node == 1 and all(lane.in_isr for lane in frame.lanes)
 
 
 def test_the_checkpoint_files_say_what_the_lanes_show(run: Callable[[str], Recording]) -> None:

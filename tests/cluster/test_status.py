@@ -126,8 +126,10 @@ def test_a_follower_that_is_held_back_is_named_with_both_numbers_within_a_second
     assert why is not None and float(why[1]) >= LAG_SECONDS, follower["why"]
     assert (row["leader_epoch"], row["high_watermark"], row["log_end"]) == (0, 15, 15)
 
-    shown = next(line for line in printed.splitlines() if "out of sync" in line and f"│ {parts.follower} " in line)
+    assert "1 partition under-replicated" in printed.splitlines()[0]
+    shown = next(line for line in printed.splitlines() if f"{parts.follower} out of sync: 10 records, " in line)
     assert "last caught up" in shown and below in shown
+    assert re.search(rf"^held-0 .* {parts.follower}!", printed, re.MULTILINE)
     assert left["what"] in printed
 
     wait_until(lambda: stage.isr("held") == {1, 2, 3}, "it is back in the ISR")

@@ -236,7 +236,8 @@ def test_a_cluster_whose_voter_lost_its_directory_is_ready_and_whole_again(tmp_p
         wait_until(lambda: stage.is_whole("kept", 3), "every replica is in sync")
         assert stage.controller() in (1, 3)
         printed = stage.command("status", "--data-dir", str(directory))
-        assert printed.startswith("node 2 votes no more: its directory was lost and formatted anew")
+        assert "1 of 3 voters lost its vote" in printed.splitlines()[0]
+        assert printed.splitlines()[1].startswith("node 2 votes no more: its directory was lost and formatted anew")
         assert printed.count("Observer") == 1
         assert (tmp_path / "data.err").read_text().startswith("node 2 votes no more: ")
 
@@ -265,7 +266,9 @@ def test_status_and_quorum_describe_report_a_lost_quorum(tmp_path: Path) -> None
             wait_until(lambda: len(Admin(client).describe_cluster().brokers) == 2, "broker 2 is fenced")
         stage.kill(3)
         printed = stage.command("status", "--data-dir", str(directory))
-        assert printed.startswith(
+        verdict, explained = printed.splitlines()[:2]
+        assert verdict == "1 of 3 brokers, quorum lost: 2 of 3 voters are down"
+        assert explained.startswith(
             "The quorum is lost: of the voters 1,2,3 no answer comes from 2,3, and 2 are needed. "
         )
         command = [sys.executable, "-m", "highwater", "quorum", "--bootstrap-server", stage.running, "describe"]
@@ -300,7 +303,7 @@ def test_a_full_disk_is_reported_and_so_is_its_room(tmp_path: Path) -> None:
         wait_until(lambda: f"the disk of {directory} is full (" in running.errors, "it is reported")
         status = f"'{sys.executable}' -m highwater status --data-dir '{directory}'"
         printed = subprocess.run([*inside, status], check=True, capture_output=True, text=True).stdout
-        assert printed.startswith("The disk of node 1 is full (")
+        assert printed.startswith("1 of 1 brokers, 1 disk full\nThe disk of node 1 is full (")
         subprocess.run([*inside, f"rm '{directory}/filler'"], check=True)
         wait_until(lambda: f"the disk of {directory} has room again" in running.errors, "it is reported")
         assert running.end(signal.SIGTERM) == 0

@@ -89,15 +89,15 @@ MUTATIONS: list[Mutation] = [
         "F36",
         "tests/unit/cli/test_status.py::test_a_watch_goes_on_with_a_cluster_that_was_started_again",
         "src/highwater/cli/status.py",
-        "with contextlib.suppress(click.ClickException):\naddresses = _addresses(data_dir, http)",
+        "with contextlib.suppress(click.ClickException):\naddresses = addresses_of(data_dir, http)",
         "pass",
     ),
     Mutation(
         "F36",
         "tests/unit/cli/test_status.py::test_a_quorum_is_lost_when_too_many_of_those_asked_are_silent",
-        "src/highwater/cli/status.py",
-        "if voters and len(voters) - len(silent) - len(lost) < needed:",
-        "if False:",
+        "src/highwater/cli/status_quorum.py",
+        "return bool(self.voters) and len(self.voters) - len(self.silent) - len(self.lost) < self.needed",
+        "return False",
     ),
     Mutation(
         "F36",
@@ -145,9 +145,9 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F295",
         "tests/unit/cli/test_status.py::test_a_voter_that_lost_its_directory_is_not_one_that_answers",
-        "src/highwater/cli/status.py",
-        "if voters and len(voters) - len(silent) - len(lost) < needed:",
-        "if voters and len(voters) - len(silent) < needed:",
+        "src/highwater/cli/status_quorum.py",
+        "return bool(self.voters) and len(self.voters) - len(self.silent) - len(self.lost) < self.needed",
+        "return bool(self.voters) and len(self.voters) - len(self.silent) < self.needed",
     ),
     Mutation(
         "F296",

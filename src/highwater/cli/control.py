@@ -56,7 +56,7 @@ def kill(nodes: tuple[int, ...], data_dir: Path) -> None:
 @_in_directory
 def start(nodes: tuple[int, ...], data_dir: Path) -> None:
     """Start nodes again that were killed or that died. It does not wait until they are ready."""
-    _tell(data_dir, verb="start", nodes=nodes)
+    _send_order(data_dir, verb="start", nodes=nodes)
 
 
 @click.command("pause")

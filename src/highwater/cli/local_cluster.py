@@ -82,6 +82,11 @@ class LocalCluster:
     def bootstrap(self) -> str:
         return ",".join(member.bootstrap for member in self._layout.members if member.is_broker)
 
+    @property
+    def http(self) -> dict[int, str]:
+        """The address of each node's status."""
+        return {member.id: member.http for member in self._layout.members if member.http is not None}
+
     def start(self, pause: Pause = _sleep, report: Callable[[str], None] = lambda line: None) -> bool:
         """Starts all nodes as forks of this process, which has everything imported, and returns when each one is ready.
 
@@ -205,6 +210,19 @@ class LocalCluster:
     def restart(self, member: NodeProcess) -> None:
         self.fork(member).close()
         self.write_nodes()
+
+    def launch(self, member: NodeProcess) -> None:
+        """As `restart`, but as a new process, which takes a second longer: this one may have threads and open pipes,
+        and must not be forked."""
+        steering, steered = self._orders.prepare(member.id)
+        member.launch(steering.hand_over(steered))
+        steered.close()
+        self._orders.forked(member.id, member.pid, steering)
+        self.write_nodes()
+
+    def obey(self, order: dict[str, Any]) -> str:
+        """Carries out an order as the control socket takes them. Raises Refused."""
+        return self._orders.obey(order)
 
     def stop(self) -> None:
         """A controlled shutdown of every node; one that takes too long is killed."""

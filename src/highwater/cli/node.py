@@ -262,6 +262,7 @@ def _log_to(output: Path | None) -> None:
 @click.option("--log-file", type=click.Path(path_type=Path), help="Where to log, instead of standard error.")
 @click.option("--while-locked", "cluster_lock", type=click.Path(path_type=Path), metavar="FILE",
               help="Stop when the holder of the lock on this file has ended, as for the nodes of `up`.")  # fmt: skip
+@click.option("--steered-by", "steered_by", type=int, hidden=True)
 def command(
     path: Path,
     overrides: tuple[str, ...],
@@ -269,6 +270,7 @@ def command(
     pid_file: Path | None,
     log_file: Path | None,
     cluster_lock: Path | None,
+    steered_by: int | None,
 ) -> None:
     """Run one node in the foreground until SIGTERM or Ctrl-C, which stop it in order.
 
@@ -283,4 +285,6 @@ def command(
         at = ",".join(f"{name}://{endpoint}" for name, endpoint in sorted(node.server.endpoints.items()))
         click.echo(f"ready node={node.config.node_id} listeners={at}")
 
-    sys.exit(serve(path, overrides, pid_file, ready, {} if no_environment else os.environ))
+    steered = None if steered_by is None else Steered.inherited(steered_by)
+    environment = {} if no_environment else os.environ
+    sys.exit(serve(path, overrides, pid_file, ready, environment, steered=steered))

@@ -106,9 +106,10 @@ class NodeProcess:
         """For a child that was just started, and that cannot have been waited for yet."""
         self._take(Handle(pid))
 
-    def launch(self) -> None:
-        """Starts a new process, which inherits nothing. It takes a second longer than a fork."""
-        self.hold(subprocess.Popen(self.argv, start_new_session=True).pid)
+    def launch(self, steered: int) -> None:
+        """Starts a new process, which inherits nothing but the socket that steers its links."""
+        argv = [*self.argv, "--steered-by", str(steered)]
+        self.hold(subprocess.Popen(argv, start_new_session=True, pass_fds=[steered]).pid)
 
     def look(self) -> bool:
         """Whether the node was started again by hand: the process in the pid file counts if it holds the node's

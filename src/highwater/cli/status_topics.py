@@ -29,13 +29,17 @@ def partitions(answers: Sequence[Answer]) -> Iterator[tuple[Address, Part]]:
             yield address, part
 
 
-def leaderless(answers: Sequence[Answer], topic: str | None) -> list[Part]:
+def leaderless(answers: Sequence[Answer], topic: str | None, internal: bool = False) -> list[Part]:
     """Partitions without a leader, from the node with the newest metadata; of one topic, or of all that are not
-    internal."""
+    internal, or of all."""
     known = [status for _, status in answers if status is not None and "leaderless" in status]
     newest = max(known, key=lambda status: int(status["metadata_offset"]), default=None)
     found: list[Part] = [] if newest is None else newest["leaderless"]
-    shown = [part for part in found if (not is_internal(part["topic"]) if topic is None else part["topic"] == topic)]
+    shown = [
+        part
+        for part in found
+        if (internal or not is_internal(part["topic"]) if topic is None else part["topic"] == topic)
+    ]
     return sorted(shown, key=lambda part: (part["topic"], part["partition"]))
 
 
@@ -66,7 +70,8 @@ def _reduced(answers: Sequence[Answer], shows: Callable[[Part], bool], keeps: Ca
 
 
 def internal_lines(answers: Sequence[Answer]) -> list[str]:
-    """One line for each internal topic: one of them has 50 partitions, which would hide all others."""
+    """One line for each internal topic that has trouble, and one for all others: one of them has 50 partitions, which
+    would hide all else."""
     found: dict[str, dict[int, Part | None]] = {}
     for _, part in partitions(answers):
         if is_internal(part["topic"]):
@@ -74,16 +79,22 @@ def internal_lines(answers: Sequence[Answer]) -> list[str]:
             leaders.setdefault(part["partition"], None)
             if part["role"] == "leader":
                 leaders[part["partition"]] = part
-    return [_folded(topic, list(leaders.values())) for topic, leaders in sorted(found.items())]
+    troubles = {topic: _troubles(list(leaders.values())) for topic, leaders in sorted(found.items())}
+    lines = [
+        f"{topic}: {len(found[topic])} partitions, [red]{trouble}[/red] (--topic {topic} shows them)"
+        for topic, trouble in troubles.items()
+        if trouble
+    ]
+    well = [topic for topic, trouble in troubles.items() if not trouble]
+    return lines + ([f"[dim]not shown: {', '.join(well)} (--internal shows all topics)[/dim]"] if well else [])
 
 
-def _folded(topic: str, leaders: list[Part | None]) -> str:
+def _troubles(leaders: list[Part | None]) -> str:
     leaderless = sum(part is None for part in leaders)
     short = sum(part is not None and len(part["isr"]) < len(part["replicas"]) for part in leaders)
     troubles = [f"{leaderless} without a leader that answers"] if leaderless else []
     troubles += [f"{short} with replicas out of sync"] if short else []
-    how = f"[red]{', '.join(troubles)}[/red]" if troubles else "all replicas in sync"
-    return f"{topic}: {len(leaders)} partitions, {how} (--topic {topic} shows them)"
+    return ", ".join(troubles)
 
 
 def unknown(answers: Sequence[Answer], topic: str) -> str | None:

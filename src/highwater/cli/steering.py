@@ -29,6 +29,30 @@ class Steered:
         self._conditions = conditions
         self._heard = bytearray()
 
+    @classmethod
+    def inherited(cls, descriptor: int) -> Steered:
+        """In a process that was started with the socket: the first line there describes it."""
+        end = socket.socket(fileno=descriptor)
+        first = b""
+        while not first.endswith(b"\n"):
+            byte = end.recv(1)
+            if not byte:
+                raise ValueError("the socket ended before its first line")
+            first += byte
+        found = json.loads(first)
+        peers = {Endpoint(host, port): NodeId(peer) for host, port, peer in found["peers"]}
+        return cls(end, peers, [(NodeId(peer), Condition(*condition)) for peer, *condition in found["links"]])
+
+    @property
+    def description(self) -> bytes:
+        """The peers and their links, as one line."""
+        peers = [[at.host, at.port, peer] for at, peer in self._peers.items()]
+        links = [[peer, *condition] for peer, condition in self._conditions]
+        return json.dumps({"peers": peers, "links": links}).encode() + b"\n"
+
+    def fileno(self) -> int:
+        return self._end.fileno()
+
     def install(self, world: RealWorld, loop: AbstractEventLoop) -> None:
         net = FaultyNet(world.net, world.clock, self._peers)
         for peer, condition in self._conditions:
@@ -74,6 +98,11 @@ class Steering:
     def pair(cls, peers: Mapping[Endpoint, NodeId], conditions: Conditions) -> tuple[Steering, Steered]:
         ours, theirs = socket.socketpair()
         return cls(ours), Steered(theirs, peers, conditions)
+
+    def hand_over(self, steered: Steered) -> int:
+        """For a process that is started and not forked: returns the descriptor that it needs."""
+        self._end.sendall(steered.description)
+        return steered.fileno()
 
     def order(self, conditions: Conditions) -> int:
         """Sends the order and does not wait. A paused node carries it out when it resumes, before anything else."""

@@ -12,6 +12,7 @@ from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, ConsoleProc
 from highwater.cli.environment import Environment
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.next_steps import next_steps
+from highwater.cli.node_process import NodeProcess
 from highwater.cli.stop_signals import StopSignals
 from highwater.cluster.directory import NODES
 from highwater.cluster.failed import ClusterFailed
@@ -102,68 +103,87 @@ def command(
     On a terminal, commands to try follow.
     `highwater down` stops it; kill, pause, resume, cut, slow and heal do to its nodes what they say.
     """
-    if port + brokers - 1 > LAST_PORT:
-        raise click.BadParameter(f"{brokers} ports from {port} on go beyond {LAST_PORT}", param_hint="--port")
-    if http_port is not None and http_port + brokers + controllers - 1 > LAST_PORT:
-        many = brokers + controllers
-        raise click.BadParameter(f"{many} ports from {http_port} on go beyond {LAST_PORT}", param_hint="--http-port")
+    _check_ports("--port", port, brokers)
+    if http_port is not None:
+        _check_ports("--http-port", http_port, brokers + controllers)
     given = parse_settings(settings)
+    with StopSignals() as signals:
+        try:
+            console = ConsoleProcess(console_port, data_dir.absolute(), *_allowed(allow_changes, allow_faults))
+        except (PortTaken, OSError) as wrong:
+            raise click.ClickException(str(wrong)) from wrong
+        first = port or free_ports(brokers)
+        cluster = _open(data_dir, brokers, first, given, controllers, http_port, spread(racks, brokers, given))
+        _keep_up(cluster, console, signals, data_dir, restart)
+
+
+def _check_ports(option: str, first: int, count: int) -> None:
+    if first + count - 1 > LAST_PORT:
+        raise click.BadParameter(f"{count} ports from {first} on go beyond {LAST_PORT}", param_hint=option)
+
+
+def _open(
+    data_dir: Path,
+    brokers: int,
+    port: int,
+    given: dict[str, str],
+    controllers: int,
+    http_port: int | None,
+    racks: list[str] | None,
+) -> LocalCluster:
+    """The cluster of the directory, not started yet. What is wrong with it is blamed on what the user gave."""
     environment = Environment(os.environ)
     environment.origins.note(given, "--set")
     for line in environment.misspelt:
         _say(line)
-    with StopSignals() as signals:
-        try:
-            console = ConsoleProcess(console_port, data_dir.absolute(), *_allowed(allow_changes, allow_faults))
-            cluster = LocalCluster(
-                data_dir,
-                brokers,
-                port or free_ports(brokers),
-                {**environment.settings, **given},
-                controllers,
-                http_port,
-                spread(racks, brokers, given),
-            )
-        except ConfigError as wrong:
-            raise click.ClickException(environment.origins.blame(wrong)) from wrong
-        except (ClusterFailed, PortTaken, ValueError) as wrong:
-            raise click.ClickException(str(wrong)) from wrong
-        except OSError as wrong:
-            why = f"{wrong.filename or data_dir}: {wrong.strerror}"
-            raise click.ClickException(f"--data-dir {data_dir} cannot be used: {why}") from wrong
-        try:
-            _run(cluster, console, signals, data_dir, restart)
-        except (ClusterFailed, PortTaken) as failed:
-            raise click.ClickException(str(failed)) from failed
-        finally:
-            console.stop()
-            cluster.stop()
+    try:
+        return LocalCluster(data_dir, brokers, port, {**environment.settings, **given}, controllers, http_port, racks)
+    except ConfigError as wrong:
+        raise click.ClickException(environment.origins.blame(wrong)) from wrong
+    except (ClusterFailed, ValueError) as wrong:
+        raise click.ClickException(str(wrong)) from wrong
+    except OSError as wrong:
+        why = f"{wrong.filename or data_dir}: {wrong.strerror}"
+        raise click.ClickException(f"--data-dir {data_dir} cannot be used: {why}") from wrong
 
 
-def _run(cluster: LocalCluster, console: ConsoleProcess, signals: StopSignals, data_dir: Path, restart: bool) -> None:
+def _keep_up(
+    cluster: LocalCluster, console: ConsoleProcess, signals: StopSignals, data_dir: Path, restart: bool
+) -> None:
+    """Until a signal, or `highwater down`."""
+
     def shall_end(seconds: float) -> bool:
         if (news := console.news()) is not None:
             _say(news)
         return signals.arrived(seconds) or cluster.serve_orders()
 
-    if cluster.start(shall_end, _say):
-        click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
-        console.announce(cluster.bootstrap, cluster.lock_path, click.echo, _say)
-        if sys.stdout.isatty():
-            click.echo(next_steps(cluster.bootstrap, data_dir))
-        for member, event in cluster.watch(shall_end, _say):
-            if event != "died":
-                _say(f"node {member.id} {event}")
-                continue
-            _say(f"node {member.id} {member.fate}{member.last_words(LAST_LINES)}")
-            if restart:
-                cluster.restart(member)
-            else:
-                _say(
-                    f"node {member.id} stays down: argv in {data_dir / NODES} starts it again; "
-                    "`up --restart` does so by itself"
-                )
-    _say("stopping")
+    try:
+        if cluster.start(shall_end, _say):
+            click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
+            console.announce(cluster.bootstrap, cluster.lock_path, click.echo, _say)
+            if sys.stdout.isatty():
+                click.echo(next_steps(cluster.bootstrap, data_dir))
+            for member, event in cluster.watch(shall_end, _say):
+                _report(member, event, data_dir, restart)
+                if event == "died" and restart:
+                    cluster.restart(member)
+        _say("stopping")
+    except (ClusterFailed, PortTaken) as failed:
+        raise click.ClickException(str(failed)) from failed
+    finally:
+        console.stop()
+        cluster.stop()
+
+
+def _report(member: NodeProcess, event: str, data_dir: Path, restart: bool) -> None:
+    if event != "died":
+        _say(f"node {member.id} {event}")
+        return
+    _say(f"node {member.id} {member.fate}{member.last_words(LAST_LINES)}")
+    if not restart:
+        _say(
+            f"node {member.id} stays down: argv in {data_dir / NODES} starts it again; `up --restart` does so by itself"
+        )
 
 
 def _allowed(changes: bool, faults: bool) -> list[str]:

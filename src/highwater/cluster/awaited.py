@@ -1,8 +1,22 @@
-"""What a test waits for at one partition: whether it has happened, and the last state if it has not."""
+"""What a test waits for: whether it has happened, and the last state of a partition if it has not."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+
+POLL_SECONDS: Final = 0.005
+
+
+def comes_true(condition: Callable[[], object], seconds: float) -> bool:
+    """Asks again and again, until the condition holds or the time is over."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 class AwaitedIsr:

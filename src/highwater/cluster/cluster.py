@@ -12,23 +12,22 @@ from typing import Any, Final
 
 from highwater.client.admin import Admin, NewTopic
 from highwater.client.client import Client
-from highwater.cluster.awaited import AwaitedIsr, AwaitedLeader
+from highwater.cluster.awaited import AwaitedIsr, AwaitedLeader, comes_true
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.home import Home
 from highwater.cluster.host import Host, State
 from highwater.cluster.hosts import ORDER_SECONDS, Hosts, in_parallel, look, new_host, order
-from highwater.cluster.layout import FIRST_MEMBER_AT_ONCE, Layout, NodeLayout
+from highwater.cluster.layout import FIRST_MEMBER_AT_ONCE, Layout, NodeLayout, as_properties
 from highwater.cluster.links import Links
 from highwater.cluster.readiness import wait_ready
-from highwater.cluster.reading import CLIENT_ID, StoredRecord, stored_records
+from highwater.cluster.reading import CLIENT_ID, StoredRecord, chosen_partitions, stored_records
 from highwater.cluster.rules import Failure, Rules, rule_for
 from highwater.cluster.view import PartitionView, View, all_know, is_known
-from highwater.model import NodeId, TopicPartition
+from highwater.model import NodeId
 
 READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
 WAIT_SECONDS: Final = 60.0
-POLL_SECONDS: Final = 0.005
 
 
 class Cluster:
@@ -51,7 +50,7 @@ class Cluster:
     ) -> None:
         self._ready_seconds = ready_seconds
         self._shape = (brokers, controllers, racks)
-        self._config = FIRST_MEMBER_AT_ONCE | {key: _text(value) for key, value in (config or {}).items()}
+        self._config = FIRST_MEMBER_AT_ONCE | as_properties(config or {})
         self._home = Home(None if data_dir is None else Path(data_dir).absolute())
         self._processes = processes
         self._links = Links()
@@ -302,8 +301,8 @@ class Cluster:
     ) -> None:
         """Returns when every partition has a leader and every reachable broker knows it."""
         factor = min(3, len(self.brokers)) if replication_factor is None else replication_factor
-        settings = {key: _text(value) for key, value in (config or {}).items()}
-        topic = NewTopic(name, -1 if assignment else partitions, -1 if assignment else factor, assignment, settings)
+        sizes = (-1, -1) if assignment else (partitions, factor)
+        topic = NewTopic(name, *sizes, assignment, as_properties(config or {}))
         with self.client() as client:
             Admin(client).create_topics([topic])
         self.wait_until(lambda: is_known(self._looks(name, whole=True)), what=f"topic {name} has leaders")
@@ -317,15 +316,10 @@ class Cluster:
 
     def records(self, topic: str, partition: int | None = None, *, seconds: float = WAIT_SECONDS) -> list[StoredRecord]:
         """The records that a consumer reads now, from the beginning to the end, by partition and offset."""
-        known = self.view(topic).partitions
-        if not known:
-            raise ValueError(f"there is no topic {topic}")
-        if partition is not None and partition not in known:
-            raise ValueError(f"there is no partition {topic}-{partition}")
-        indexes = sorted(known) if partition is None else [partition]
+        chosen = chosen_partitions(topic, self.view(topic).partitions, partition)
         with self.client() as client:
             bootstrap = ",".join(map(str, client.bootstrap))
-        return stored_records(bootstrap, [TopicPartition(topic, index) for index in indexes], seconds)
+        return stored_records(bootstrap, chosen, seconds)
 
     # --- looking and waiting
 
@@ -396,15 +390,7 @@ class Cluster:
         what: str | Callable[[], str] = "the condition holds",
     ) -> None:
         """Ask again and again; raises TimeoutError, with what was waited for and the state of the nodes."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                states = ", ".join(f"{node} {self.state(node)}" for node in self.nodes)
-                awaited = what if isinstance(what, str) else what()
-                raise TimeoutError(f"not within {seconds:.1f} s: {awaited} (nodes: {states})")
-            time.sleep(POLL_SECONDS)
-
-
-def _text(value: object) -> str:
-    """The text of a value in a properties file."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        if not comes_true(condition, seconds):
+            states = ", ".join(f"{node} {self.state(node)}" for node in self.nodes)
+            awaited = what if isinstance(what, str) else what()
+            raise TimeoutError(f"not within {seconds:.1f} s: {awaited} (nodes: {states})")

@@ -52,6 +52,11 @@ LAID_OUT = {
 """Settings that cannot have one value for all nodes, with the reason."""
 
 
+def as_properties(values: Mapping[str, object]) -> dict[str, str]:
+    """Values of Python as a properties file has them."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
+
+
 @dataclass(slots=True)
 class NodeLayout:
     """The role, ports, settings and directories of one node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from highwater.client.client import Client
@@ -23,6 +23,15 @@ class StoredRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+
+
+def chosen_partitions(topic: str, known: Collection[int], partition: int | None) -> list[TopicPartition]:
+    """One partition of a topic, or all that it has. Raises ValueError if there is none."""
+    if not known:
+        raise ValueError(f"there is no topic {topic}")
+    if partition is not None and partition not in known:
+        raise ValueError(f"there is no partition {topic}-{partition}")
+    return [TopicPartition(topic, index) for index in (sorted(known) if partition is None else [partition])]
 
 
 def stored_records(bootstrap: str, partitions: Iterable[TopicPartition], seconds: float) -> list[StoredRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Final
@@ -51,6 +51,13 @@ class Bench:
     @classmethod
     def new_cluster(cls) -> Cluster:
         return Cluster(brokers=3, controllers=3, config=CONFIG)
+
+    @contextlib.contextmanager
+    def beside(self, **config: str) -> Iterator[Bench]:
+        """A second cluster with other settings, for as long as it is needed."""
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        with Cluster(brokers=3, controllers=1, config={**CONFIG, **settings}) as cluster:
+            yield Bench(cluster, self._show)
 
     # --- acting
 

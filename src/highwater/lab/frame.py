@@ -33,7 +33,7 @@ class Lane:
 
     node: int
     state: str
-    """up, paused or down; or computed, which no real node has shown"""
+    """up, paused or down; or computed or simulated, which no real node has shown"""
     is_leader: bool
     epoch: int
     log_start: int

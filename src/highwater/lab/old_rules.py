@@ -1,4 +1,8 @@
-"""Rules that Kafka no longer has, as pure functions over what was seen: no node can show them. Pure."""
+"""Rules that Kafka no longer has: no node can show them. Pure.
+
+Two are functions over what was seen. The third, truncation to the high watermark, is a follower of its own, which
+`highwater.lab.simulated` runs in the simulated world.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from highwater.lab.frame import Lane, Words
+from highwater.model import Offset
+from highwater.replication.follower import NOTHING, Ends, Follower, Ready
 
 GONE = Words("computed: this rule no longer exists", "계산한 값: 지금은 없는 규칙")
 
@@ -30,26 +36,13 @@ def read_to_the_end(leader: Lane) -> Lane:
     return replace(leader, high_watermark=leader.log_end, label=GONE, state="computed")
 
 
-def restarted_by_watermark(lane: Lane) -> Lane:
-    """The log of a replica that restarts and cuts off what is above its own high watermark, as before KIP-101."""
-    end = min(lane.high_watermark, lane.log_end)
-    return replace(lane, log_end=end, high_watermark=end, epochs=_below(lane, end), label=GONE, state="computed")
+class WatermarkFollower(Follower):
+    """Before KIP-101 a follower cut its log to its own high watermark, before it asked its leader for anything."""
 
+    __slots__ = ()
 
-def followed_by_watermark(lane: Lane, leader: Lane) -> Lane:
-    """The log of an old leader that returns under the same rule: above the new leader's end there is nothing left."""
-    end = min(lane.log_end, leader.log_end)
-    committed = min(lane.high_watermark, end)
-    return replace(
-        lane,
-        log_end=end,
-        high_watermark=committed,
-        epochs=_below(lane, end),
-        label=GONE,
-        state="computed",
-        is_leader=False,
-    )
-
-
-def _below(lane: Lane, end: int) -> tuple[tuple[int, int], ...]:
-    return tuple((epoch, start) for epoch, start in lane.epochs if start < end)
+    def begun(self, log: Ends, high_watermark: Offset) -> Ready:
+        """A term begins."""
+        if log.end <= high_watermark or not self.fetches:
+            return NOTHING
+        return self._cut(max(high_watermark, log.start), f"its own high watermark is {high_watermark}")

@@ -17,6 +17,7 @@ from highwater.pipeline.landing.options import FORMATS, Landing
 from highwater.pipeline.maintenance import KEYS, Upkeep
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.producing import ProducerSettings
+from highwater.pipeline.restarting import Restart
 from highwater.pipeline.secrecy import check_references, is_secured, security_of
 from highwater.pipeline.sections import Mistake, Place, Section, duration
 from highwater.pipeline.selection import Matching, Selection, selects
@@ -71,21 +72,6 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
-    """After a failure the query starts again, each time after twice the wait, until it failed too often in a row."""
-
-    attempts: int = 10
-    backoff_seconds: float = 1.0
-    max_backoff_seconds: float = 60.0
-
-    def wait(self, failures: int) -> float | None:
-        """Before the next attempt, after so many failures without a finished batch between; None: give up."""
-        if failures > self.attempts:
-            return None
-        return min(self.backoff_seconds * 2.0 ** (failures - 1), self.max_backoff_seconds)
-
-
-@dataclass(frozen=True, slots=True)
 class Definition:
     name: str
     source: Mapping[str, str]
@@ -99,7 +85,7 @@ class Definition:
     py_files: tuple[Path, ...] = ()
     """Modules and packages that the transform needs on the executors."""
     group: str | None = None
-    restart: Restart = Restart()
+    restart: Restart = field(default_factory=Restart)
     metrics_port: int | None = None
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)

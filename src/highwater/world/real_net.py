@@ -40,9 +40,19 @@ class RealNet:
         server = await self._loop.create_server(
             lambda: self._tracked(factory()), at.host or None, at.port, ssl=tls, reuse_address=True, backlog=1024
         )
-        listener = RealListener(server, Endpoint(at.host, server.sockets[0].getsockname()[1]))
+        host = at.host or await self._own_name()
+        listener = RealListener(server, Endpoint(host, server.sockets[0].getsockname()[1]))
         self._listeners.append(listener)
         return listener
+
+    async def _own_name(self) -> str:
+        """For a listener on every interface: others dial what it advertises, and nobody can dial an empty host."""
+        name = socket.gethostname()
+        try:
+            await self._loop.getaddrinfo(name, None)
+        except OSError:
+            return "localhost"
+        return name
 
     async def dial(
         self, factory: Callable[[], BufferedProtocol], to: Endpoint, tls: SSLContext | None = None

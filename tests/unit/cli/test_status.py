@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from highwater.cli import main
-from highwater.cli.status import full_disks, quorum_trouble, show
+from highwater.cli.status import show
+from highwater.cli.status_quorum import full_disks, quorum_trouble
 from highwater.cli.status_topics import Address
 
 
@@ -195,7 +196,9 @@ def test_a_voter_that_lost_its_directory_is_shown_as_an_observer_with_what_to_do
     console = Console(width=400, record=True, file=io.StringIO())
     console.print(show(answers, None, 0))
     text = console.export_text()
-    assert text.startswith("node 2 votes no more: its directory was lost and formatted anew")
+    verdict, explained = text.splitlines()[:2]
+    assert verdict.endswith("1 of 3 voters lost its vote")
+    assert explained.startswith("node 2 votes no more: its directory was lost and formatted anew")
     assert "put the lost directory back" in text and text.count("Observer") == 2
 
 
@@ -205,7 +208,7 @@ def test_a_full_disk_is_reported_once_with_the_nodes_that_it_holds_up(
     answers = [(Address(str(node), f"h:{node}", str(tmp_path)), None) for node in (1, 2)]
     answers += [(Address("3", "h:3", str(tmp_path / "gone")), None), (Address("4", "h:4"), None)]
     assert full_disks(answers) == []
-    monkeypatch.setattr("highwater.cli.status.shortage", lambda path: "0 bytes are free")
+    monkeypatch.setattr("highwater.cli.status_quorum.shortage", lambda path: "0 bytes are free")
     assert full_disks(answers) == [
         "The disk of nodes 1,2 is full (0 bytes are free): nothing is written there until there is room."
     ]

@@ -29,6 +29,7 @@ def shown(compaction: dict[str, Any] | None) -> str:
         "topic": "prices",
         "partition": 0,
         "role": "follower",
+        "leader": 2,
         "offline": None,
         "unwritten": None,
         "damage": [],

@@ -58,10 +58,10 @@ def answer(*parts: dict[str, Any], decisions: tuple[str, ...] = (), node: int = 
     return Address(str(node), f"here:{node}"), {"quorum": quorum, "partitions": list(parts), "decisions": fields}
 
 
-def shown(*answers: Answer, topic: str | None = None) -> str:
+def shown(*answers: Answer, topic: str | None = None, internal: bool = False, changes: int = 100) -> str:
     console = Console(width=240)
     with console.capture() as printed:
-        console.print(show(list(answers), topic, 100))
+        console.print(show(list(answers), topic, changes, internal))
     return printed.get()
 
 
@@ -70,11 +70,17 @@ def of_all(*more: dict[str, Any]) -> Answer:
     return answer(part("orders", 0), *internal, *more, decisions=("orders-0 elected 1", f"{OFFSETS}-7 elected 1"))
 
 
-def test_an_internal_topic_takes_one_line_and_hides_no_other_topic() -> None:
+def test_an_internal_topic_without_trouble_is_named_and_not_shown() -> None:
     text = shown(of_all())
-    assert text.count(OFFSETS) == 2  # the line, which names it twice
-    assert f"{OFFSETS}: 50 partitions, all replicas in sync (--topic {OFFSETS} shows them)" in text
+    assert text.count(OFFSETS) == 1
+    assert f"not shown: {OFFSETS} (--internal shows all topics)" in text
     assert "orders-0 leads" in text and "orders-0 elected 1" in text
+
+
+def test_internal_topics_are_shown_beside_the_others_if_they_are_asked_for() -> None:
+    text = shown(of_all(), internal=True)
+    assert all(f"{OFFSETS}-{index} " in text for index in range(50)) and "orders-0" in text
+    assert "not shown" not in text
 
 
 def test_an_internal_topic_that_is_asked_for_is_shown_whole() -> None:
@@ -114,10 +120,45 @@ def test_trouble_of_an_internal_log_is_shown_all_the_same(fields: dict[str, Any]
     assert f"{OFFSETS}-4" not in text
 
 
-def test_a_cluster_without_followers_has_no_table_of_them() -> None:
-    follower = {"id": 2, "in_isr": True, "lag": 0, "lag_ms": 0, "why": None}
-    assert "Followers" not in shown(answer(part("orders", 0)))
-    assert "Followers" in shown(answer(part("orders", 0, followers=[follower])))
+def follower(node: int, *, lag: int | None = 0, why: str | None = None) -> dict[str, Any]:
+    return {"id": node, "in_isr": why is None, "lag": lag, "lag_ms": 7, "why": why}
+
+
+def test_followers_are_marked_in_the_row_and_have_a_line_only_if_they_are_behind() -> None:
+    def lines(each: dict[str, Any], isr: list[int]) -> list[str]:
+        text = shown(answer(part("orders", 0, followers=[each], isr=isr)), changes=0).splitlines()
+        at = next(at for at, line in enumerate(text) if line.startswith("orders-0 "))
+        return [line.strip() for line in text[at:]]
+
+    [row] = lines(follower(2), [1, 2])
+    assert row.endswith(" 1★ 2")
+    row, behind = lines(follower(2, lag=5), [1, 2])
+    assert row.endswith(" 1★ 2") and behind == "2: 5 records, 7 ms"
+    row, behind = lines(follower(2, lag=5, why="last caught up 9 s ago"), [1])
+    assert row.endswith(" 1★ 2!") and behind == "2 out of sync: 5 records, 7 ms: last caught up 9 s ago"
+
+
+def test_partitions_with_trouble_come_first_the_worst_of_all_at_the_top() -> None:
+    parts = [
+        part("a", 0),
+        part("b", 0, isr=[1]),
+        part("c", 0, isr=[1], min_isr=2),
+        part("d", 0, role="follower", leader=2),
+    ]
+    silent: Answer = (Address("2", "here:2"), None)
+    lines = shown(answer(*parts), silent, changes=0).splitlines()
+    assert [line.split()[0] for line in lines if line[1:4] == "-0 "] == ["d-0", "c-0", "b-0", "a-0"]
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_rows_fit_a_narrow_terminal_and_keep_the_number_of_the_partition(width: int) -> None:
+    long = "payments-with-a-rather-long-name-that-nobody-types"
+    offsets = {"high_watermark": 10**9, "log_end": 10**9, "replicas": [1, 2, 3], "isr": [1, 2, 3]}
+    console = Console(width=width)
+    with console.capture() as printed:
+        console.print(show([answer(part(long, 17, **offsets))], None, 0))
+    row = next(line for line in printed.get().splitlines() if line.startswith("pay"))
+    assert len(row) <= width and "-17 " in row and row.count("1000000000") == 2 and row.endswith("1★ 2 3")
 
 
 def test_a_missing_topic_is_reported_with_the_one_that_may_be_meant() -> None:
@@ -149,8 +190,8 @@ def test_partitions_without_a_leader_are_shown_as_the_newest_metadata_has_them()
     """The only replica may be on a node that is down: nobody who answers hosts it."""
     known = knows_leaderless("solo", OFFSETS, offset=9, node=1), knows_leaderless("gone", offset=8, node=3)
     text = shown(*known)
-    assert "Partitions without a leader" in text
+    assert "1 partition without a leader (and 1 of internal topics)" in text
     assert "solo-1" in text and "gone-1" not in text and f"{OFFSETS}-1 " not in text
     assert "solo-1" in shown(*known, topic="solo")
-    assert "without a leader" not in shown(*known, topic="orders")
+    assert "solo-1" not in shown(*known, topic="orders")
     assert "without a leader" not in shown(answer(part("orders", 0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.lab.frame import Lane, NotARecording, recorded
-from highwater.lab.old_rules import Sample, first_out_by_count, followed_by_watermark, restarted_by_watermark
+from highwater.lab.old_rules import Sample, first_out_by_count
 from highwater.lab.strip import Scale
 
 
@@ -47,13 +47,6 @@ def test_by_count_a_follower_is_out_at_the_first_sample_beyond_the_limit() -> No
     trace = [Sample(0.0, 1, 1), Sample(0.1, 101, 1), Sample(0.2, 102, 1), Sample(0.3, 300, 1)]
     assert first_out_by_count(trace, 100) == Sample(0.2, 102, 1)
     assert first_out_by_count(trace, 400) is None
-
-
-def test_by_the_old_rule_both_replicas_lose_what_one_of_them_did_not_know_to_be_committed() -> None:
-    new_leader = restarted_by_watermark(lane(2, 1, epochs=((0, 0), (1, 1))))
-    assert (new_leader.log_end, new_leader.epochs) == (1, ((0, 0),))
-    old_leader = followed_by_watermark(lane(2, 2), new_leader)
-    assert (old_leader.log_end, old_leader.high_watermark, old_leader.is_leader) == (1, 1, False)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"experiment": "x", "title": ["a"]}', "not json", '{"experiment"'])

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from highwater.cli import main
 from highwater.pipeline import Pipeline
-from highwater.pipeline.definition import Definition, Restart
+from highwater.pipeline.definition import Definition
 from highwater.pipeline.project import NotEmpty, write_project
+from highwater.pipeline.restarting import Restart
 from highwater.pipeline.sections import Mistake, duration
 from highwater.pipeline.yaml_file import BadDefinition, load
 

@@ -1,4 +1,4 @@
-"""The Spark driver of the demo, a process of its own: `python -m highwater.cli.demo.driver BOOTSTRAP HOME`.
+"""The Spark driver of the demo, a process of its own: `python -m highwater.cli.demo.driver BOOTSTRAP HOME TABLE`.
 
 It reports on standard output, a line of JSON for each event, and ends when its standard input does: whichever way the
 demo goes, no JVM stays behind.
@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -37,7 +38,6 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -56,12 +56,18 @@ def session(home: Path) -> SparkSession:
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Djava.io.tmpdir={home}",
         "spark.local.dir": str(home / "scratch"),
         "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.python.unix.domain.socket.enabled": str(has_short_names(home)).lower(),
     }
     for name, value in (SETTINGS | places).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def has_short_names(home: Path) -> bool:
+    """Whether Spark's sockets can be files: their names have at most 107 bytes, 43 of them after the folder."""
+    return max(len(str(home)), len(tempfile.gettempdir())) + 43 <= 107
 
 
 def orders_of(spark: SparkSession, bootstrap: str) -> DataFrame:
@@ -78,12 +84,12 @@ def orders_of(spark: SparkSession, bootstrap: str) -> DataFrame:
     )
 
 
-def land(orders: DataFrame, home: Path) -> StreamingQuery:
+def land(orders: DataFrame, home: Path, table: Path) -> StreamingQuery:
     """Every order, exactly once."""
     return (
         orders.writeStream.format("highwater-table")
         .option("table", "delta")
-        .option("path", str(home / "table"))
+        .option("path", str(table))
         .option("checkpointLocation", str(home / "landing"))
         .trigger(processingTime="1 second")
         .start()
@@ -178,7 +184,7 @@ def _own_output() -> TextIO:
     return output
 
 
-def main(bootstrap: str, home: Path) -> None:
+def main(bootstrap: str, home: Path, table: Path) -> None:
     output = _own_output()
     ended = threading.Event()
     threading.Thread(target=_await_end, args=(ended,), name="end", daemon=True).start()
@@ -190,7 +196,7 @@ def main(bootstrap: str, home: Path) -> None:
     report("ready", version=spark.version)
     orders = orders_of(spark, bootstrap)
     queries = [
-        Running("table", lambda: land(orders, home), report),
+        Running("table", lambda: land(orders, home, table), report),
         Running("revenue", lambda: sum_up(orders, bootstrap, home), report),
     ]
     try:
@@ -207,4 +213,4 @@ def main(bootstrap: str, home: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -26,5 +26,9 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def ask(self) -> None:
+        """As one Ctrl-C."""
+        self.count += 1
+
     def _heard(self, number: int, frame: FrameType | None) -> None:
         self.count += 1

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import time
+from textwrap import wrap
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
+from highwater.cli.demo.key_orders import HELP
+from highwater.cli.demo.lanes import NARROW, lanes, legend
 from highwater.cli.demo.orders import PARTITIONS, REVENUE_TOPIC, TOPIC
 from highwater.cli.demo.progress import DemoProgress
 
-EVENTS = 7
+FEWEST_LINES = 1
+INDENT = 10
+"""Of further lines of an event, or of a number: its time or name stands to the left."""
+WIDE = 100
+MARK = "▌ "
+QUIET = "All is well. Once orders have arrived, a leader is killed."
 LINE_SECONDS = 1.0
 DRAWINGS_PER_SECOND = 5
 
@@ -32,11 +40,14 @@ WITHOUT_SPARK = "A plain consumer reads them."
 class Screen:
     """Shows the progress at each refresh. Events are never left out, on a terminal or elsewhere."""
 
-    def __init__(self, console: Console, progress: DemoProgress, seconds: float | None, with_spark: bool) -> None:
+    def __init__(
+        self, console: Console, progress: DemoProgress, seconds: float | None, with_spark: bool, has_keys: bool = False
+    ) -> None:
         self._console = console
         self._progress = progress
         self._seconds = seconds
         self._with_spark = with_spark
+        self._has_keys = has_keys
         self._shown = 0
         self._last_line = 0.0
         self._live: Live | None = None
@@ -50,7 +61,7 @@ class Screen:
 
     def __enter__(self) -> Screen:
         if self._console.is_terminal:
-            self._live = Live(self._picture(), console=self._console, auto_refresh=False)
+            self._live = Live(self.picture(), console=self._console, auto_refresh=False)
             self._live.start()
         return self
 
@@ -67,7 +78,7 @@ class Screen:
             self._print_lines(now)
         elif now or time.monotonic() - self._last_line >= 1 / DRAWINGS_PER_SECOND:
             self._last_line = time.monotonic()
-            self._live.update(self._picture(), refresh=True)
+            self._live.update(self.picture(), refresh=True)
 
     # Elsewhere than on a terminal
 
@@ -91,45 +102,72 @@ class Screen:
 
     # On a terminal
 
-    def _picture(self) -> RenderableType:
-        end = "Ctrl-C" if self._seconds is None else f"{self._seconds:.0f} s or Ctrl-C"
-        head = Text.assemble(
-            ("Highwater", "bold"), f" {self._progress.elapsed:6.1f} s  (orders until {end}, then the verdict)"
+    def picture(self) -> RenderableType:
+        """Not higher than the terminal: there are as many events as fit."""
+        done, width = self._progress, max(NARROW, self._console.width)
+        chosen = done.chosen if self._has_keys else None
+        parts: list[RenderableType] = [self._head()]
+        parts += lanes(done.brokers, done.links, done.partitions, chosen, width)
+        parts += [legend(width), *self._flow(width), *self._caption(width)]
+        if self._has_keys:
+            parts.append(_help(width))
+        used = sum(len(self._console.render_lines(part, self._console.options)) for part in parts)
+        return Group(*parts, *self._events(width, max(FEWEST_LINES, self._console.height - used - 1)))
+
+    def _head(self) -> Text:
+        end = "Ctrl-C" if self._seconds is None else f"{self._seconds:.0f} s"
+        return Text.assemble(
+            ("Highwater", "bold"), f" {self._progress.elapsed:6.1f} s  (until {end}, then the verdict)"
         )
-        return Group(head, self._brokers(), self._partitions(), self._flow(), self._events())
 
-    def _brokers(self) -> RenderableType:
-        line = Text("brokers  ")
-        for broker, is_alive in sorted(self._progress.alive.items()):
-            line.append(f" {broker} alive " if is_alive else f" {broker} KILLED ", "green" if is_alive else "bold red")
-        return line
-
-    def _partitions(self) -> RenderableType:
-        table = Table(box=None, padding=(0, 2), header_style="dim")
-        for name in ("partition", "leader", "in sync", "high watermark"):
-            table.add_column(name, justify="right" if name == "high watermark" else "left")
-        for partition, state in zip(PARTITIONS, self._progress.partitions, strict=False):
-            whole = len(state.in_sync) >= len(self._progress.alive)
-            in_sync = Text(", ".join(map(str, state.in_sync)), "" if whole else "yellow")
-            leader = Text("none", "red") if state.leader < 0 else Text(str(state.leader))
-            table.add_row(str(partition), leader, in_sync, f"{state.high_watermark:,}")
-        return table
-
-    def _flow(self) -> RenderableType:
+    def _flow(self, width: int) -> list[Text]:
+        """All numbers are of one moment: acknowledged ≤ committed, and landed + lag = committed."""
         done, arrivals = self._progress, self._progress.arrivals
-        table = Table.grid(padding=(0, 2))
-        table.add_row("feed", f"{done.acked:,} orders acknowledged, {done.acked_per_second():,.0f} a second")
-        table.add_row("pipeline", Text(arrivals.failed or arrivals.state, "red" if arrivals.failed else ""))
+        rate = f"{done.acked_per_second():,.0f}/s"
+        lines = [(f"feed      {done.acked_seen:,} acknowledged ({rate}), {done.committed:,} committed", "")]
         batch = f", batch {arrivals.batch}" if arrivals.batch >= 0 else ""
         where = "landed in the table" if self._with_spark else "read"
-        table.add_row("", f"{arrivals.rows:,} orders {where}{batch}, lag {done.lag:,}")
+        if arrivals.failed:
+            lines.append((f"pipeline  {arrivals.failed}", "red"))
+        elif not arrivals.rows:
+            lines.append((f"pipeline  {arrivals.state}", ""))
+        else:
+            lines.append((f"pipeline  {arrivals.rows:,} {where}{batch}, {done.lag:,} to go", ""))
         if self._with_spark:
-            table.add_row(REVENUE_TOPIC, f"{revenue_text(done.revenue)}  (topic, written at least once)")
-        return table
+            lines.append((f"{REVENUE_TOPIC:<{INDENT}}{revenue_text(done.revenue)}", ""))
+        return [Text(part, style, no_wrap=True) for line, style in lines for part in _wrapped(line, width)]
 
-    def _events(self) -> RenderableType:
-        shown = self._progress.events[-EVENTS:]
-        return Panel(Text("\n".join(shown), overflow="ellipsis", no_wrap=True), title="events", title_align="left")
+    def _caption(self, width: int) -> list[Text]:
+        """As high with a short caption as with a long one, so that nothing jumps."""
+        text = Text("\n".join(self._progress.caption) or QUIET, "bold")
+        height = 2 if width >= WIDE else 4
+        wrapped = [*text.wrap(self._console, width - len(MARK)), *([Text()] * height)][:height]
+        return [Text.assemble((MARK, "bold yellow"), line, no_wrap=True) for line in wrapped]
+
+    def _events(self, width: int, room: int) -> list[Text]:
+        """The last ones that there is room for. A long one takes several lines; of the last one, at least the first."""
+        lines: list[str] = []
+        for event in reversed(self._progress.events):
+            wrapped = _wrapped(event, width)
+            if lines and len(lines) + len(wrapped) > room:
+                break
+            lines = [*wrapped, *lines]
+        return [Text(line, "dim", no_wrap=True) for line in lines[:room]]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """A number and its seconds stay together."""
+    together = re.sub(r"(\d) s\b", "\\1\u00a0s", line)
+    return [part.replace("\u00a0", " ") for part in wrap(together, width, subsequent_indent=" " * INDENT)]
+
+
+def _help(width: int) -> Text:
+    text = Text(no_wrap=True)
+    for key, words in HELP:
+        text.append(f" {key} " if width > NARROW else key, "reverse").append(f" {words} ")
+        text.append(" " if width > NARROW else "")
+    text.rstrip()
+    return text
 
 
 def revenue_text(revenue: dict[str, int]) -> str:

@@ -58,8 +58,9 @@ class SparkPipeline:
 
     sums_up = True
 
-    def __init__(self, bootstrap: str, home: Path, progress: DemoProgress) -> None:
+    def __init__(self, bootstrap: str, home: Path, table: Path, progress: DemoProgress) -> None:
         self._servers = bootstrap
+        self._table = table
         self._home = home / "spark"
         self._progress = progress
         self._arrivals = progress.arrivals
@@ -72,7 +73,7 @@ class SparkPipeline:
 
     def start(self) -> None:
         self._home.mkdir()
-        argv = [sys.executable, "-m", "highwater.cli.demo.driver", self._servers, str(self._home)]
+        argv = [sys.executable, "-m", "highwater.cli.demo.driver", self._servers, str(self._home), str(self._table)]
         with self._log.open("wb") as log:
             self._driver = subprocess.Popen(
                 argv,
@@ -97,7 +98,7 @@ class SparkPipeline:
 
     def finish(self) -> InTable:
         self.close()
-        return InTable(self._home / "table")
+        return InTable(self._table)
 
     def close(self) -> None:
         """Ends everything of it, in any state."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -14,10 +15,10 @@ from highwater.cli.demo.verdict import Judgement
 
 
 def explain(console: Console, judgement: Judgement) -> None:
-    """The last line is for machines."""
+    """In words; the last line of the demo, which is for machines, is not part of it."""
 
     def say(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True, markup=False)
+        console.print(text, highlight=False, soft_wrap=not console.is_terminal, markup=False)
 
     verdict, sums = judgement.verdict, judgement.sums
     if verdict.acked:
@@ -25,7 +26,7 @@ def explain(console: Console, judgement: Judgement) -> None:
     if sums is not None:
         say(f"Revenue, as topic {REVENUE_TOPIC} has it: {revenue_text(dict(sums.of_topic))}.")
         say(
-            "That topic is written at least once: a batch that Spark repeats is written again, and readers take the\n"
+            "That topic is written at least once: a batch that Spark repeats is written again, and readers take the "
             "last sum of each product. The table is exactly once: a batch that is repeated finds that it has landed."
         )
     for problem in judgement.problems:
@@ -33,15 +34,14 @@ def explain(console: Console, judgement: Judgement) -> None:
     if not judgement.problems:
         arrived = "reached the reader" if sums is None else "is in the table"
         say(f"Every acknowledged order survived the death of a leader, and {arrived} exactly once.")
-    say(verdict.line())
 
 
 def _counts(verdict: Verdict) -> Table:
-    """Narrow enough for any terminal: the rarer classes share one column, and are explained in words."""
-    table = Table(title="Every order that was acknowledged, against every one that arrived")
+    """Narrow enough for any terminal: the rarer faults share one column, and are explained in words."""
+    table = Table(title="Every acknowledged order, against all that arrived", title_justify="left", box=SIMPLE)
     table.add_column("partition")
     shown = ("acked", "delivered", "lost", "duplicated")
-    for name in (*shown, "otherwise wrong"):
+    for name in (*shown, "other"):
         table.add_column(name, justify="right")
 
     def add(name: str, counts: Mapping[str, int]) -> None:

@@ -1,53 +1,65 @@
-"""The leaders, the ISRs and the high watermarks, from any broker that answers."""
+"""What each broker knows of the orders, asked several times a second."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import threading
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException
 
 from highwater.cli.demo.orders import PARTITIONS, TOPIC
-from highwater.cli.demo.progress import DemoProgress, PartitionState
+from highwater.cli.demo.progress import DemoProgress
+from highwater.cli.demo.replicas import Look
 from highwater.client.client import Client
-from highwater.client.descriptions import PartitionDescription, describe_topics
-from highwater.client.failures import ClientFailure
 from highwater.client.offsets import LATEST, list_offsets
 from highwater.errors import KafkaError
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.2
+ANSWER_SECONDS = 1.0
 
 
-class Watch(threading.Thread):
-    def __init__(self, bootstrap: str, progress: DemoProgress) -> None:
-        super().__init__(name="watch", daemon=True)
-        self._servers = bootstrap
+class BrokerWatch(threading.Thread):
+    """One for each broker: a paused one does not delay the looks at the others."""
+
+    def __init__(self, broker: int, http: str, progress: DemoProgress, stopping: threading.Event) -> None:
+        super().__init__(name=f"watch-{broker}", daemon=True)
+        self._broker = broker
+        self._http = http
         self._progress = progress
-        self._stopping = threading.Event()
+        self._stopping = stopping
 
     def run(self) -> None:
-        with Client(self._servers, client_id="demo-watch", timeout=5, request_timeout=2) as client:
-            while not self._stopping.wait(LOOK_SECONDS):
-                try:
-                    self._look(client)
-                except (KafkaError, ClientFailure):
-                    # No broker knows it just now; the next look will.
-                    continue
+        while not self._stopping.wait(LOOK_SECONDS):
+            before = self._progress.looks.get(self._broker, Look())
+            self._progress.looks[self._broker] = self._look() or Look(False, before.rows)
+
+    def _look(self) -> Look | None:
+        """None if it does not answer."""
+        try:
+            with contextlib.closing(HTTPConnection(self._http, timeout=ANSWER_SECONDS)) as connection:
+                connection.request("GET", "/status")
+                status = json.loads(connection.getresponse().read())
+            rows = {row["partition"]: row for row in status["partitions"] if row["topic"] == TOPIC}
+        except (OSError, HTTPException, ValueError, KeyError):
+            return None
+        return Look(True, rows)
+
+
+class Watch:
+    def __init__(self, brokers: Mapping[int, str], progress: DemoProgress) -> None:
+        """The address of each broker's status."""
+        self._stopping = threading.Event()
+        self._threads = [BrokerWatch(id, http, progress, self._stopping) for id, http in brokers.items()]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
 
     def stop(self, seconds: float) -> None:
         self._stopping.set()
-        self.join(seconds)
-
-    def _look(self, client: Client) -> None:
-        (topic,) = describe_topics(client, [TOPIC])
-        described = sorted(topic.partitions, key=lambda each: each.partition_index)
-        # The leaders first: without a leader there is no answer about offsets, and the last ones stay on the screen.
-        known = {at: each.high_watermark for at, each in enumerate(self._progress.partitions)}
-        self._show(described, known)
-        self._show(described, known | end_offsets(client))
-
-    def _show(self, described: list[PartitionDescription], high_watermarks: dict[int, int]) -> None:
-        self._progress.partitions = tuple(
-            PartitionState(each.leader_id, tuple(sorted(each.isr_nodes)), high_watermarks.get(each.partition_index, 0))
-            for each in described
-        )
+        for thread in self._threads:
+            thread.join(seconds)
 
 
 def end_offsets(client: Client) -> dict[int, int]:

@@ -57,13 +57,25 @@ MISTAKE = Words(
 
 
 def script(bench: Bench) -> None:
-    cluster = bench.cluster
     topic = bench.topic("lab-diverge")
     values = [f"m{number}" for number in range(BEFORE)]
     bench.send(topic, values)
     bench.until(topic, lambda lanes: all(lane.high_watermark == BEFORE for lane in lanes.values()), "all have three")
+    _stray(bench, topic)
+    leader = _elect(bench, topic)
+    _reconcile(bench, topic, leader, [*values, *NEW])
+    bench.lost(
+        LOST,
+        count=len(STRAY),
+        names=", ".join(STRAY),
+    )
+    bench.mistake(MISTAKE)
+
+
+def _stray(bench: Bench, topic: str) -> None:
+    """The leader is cut off, and takes records that nobody else gets."""
     for node in (2, 3):
-        cluster.cut(1, node)
+        bench.cluster.cut(1, node)
     bench.send(topic, STRAY, acks=1)
     lanes = {lane.node: lane for lane in bench.lanes(topic)}
     bench.check(
@@ -77,6 +89,10 @@ def script(bench: Bench) -> None:
         last=BEFORE + len(STRAY) - 1,
     )
 
+
+def _elect(bench: Bench, topic: str) -> int:
+    """The leader dies, and another one writes a history of its own. Returns the new leader."""
+    cluster = bench.cluster
     cluster.kill(1)
     leader = cluster.wait_for_leader(topic, 0, other_than=1)
     # Bytes of the old leader that the cut held must not arrive before the new one knows that it leads.
@@ -93,8 +109,12 @@ def script(bench: Bench) -> None:
         epoch=epoch,
         first=BEFORE,
     )
+    return leader
 
-    cluster.start(1)
+
+def _reconcile(bench: Bench, topic: str, leader: int, history: list[str]) -> None:
+    """The old leader returns, and takes over the history of the new one."""
+    bench.cluster.start(1)
     bench.wait_for_isr(topic, 3)
     lanes = bench.until(
         topic,
@@ -102,19 +122,13 @@ def script(bench: Bench) -> None:
         "node 1 has the leader's log",
     )
     seen = bench.values(topic)
-    bench.check(seen == [*values, *NEW], "a consumer reads the new history only")
+    bench.check(seen == history, "a consumer reads the new history only")
     bench.show(
         THE_OLD_LEADER_RETURNS,
         lanes=tuple(lanes.values()),
         asked=BEFORE + len(STRAY),
         first=BEFORE,
     )
-    bench.lost(
-        LOST,
-        count=len(STRAY),
-        names=", ".join(STRAY),
-    )
-    bench.mistake(MISTAKE)
 
 
 EXPERIMENT = Experiment(

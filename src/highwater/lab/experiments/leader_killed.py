@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 
 from highwater.lab.bench import Bench
 from highwater.lab.experiment import Experiment
@@ -60,13 +61,21 @@ MISTAKE = Words(
 
 
 def script(bench: Bench) -> None:
-    cluster = bench.cluster
     topic = bench.topic("lab-killed")
     values = [f"m{number}" for number in range(BEFORE)]
     bench.send(topic, values)
     bench.until(topic, lambda lanes: all(lane.high_watermark == BEFORE for lane in lanes.values()), "all have three")
+    sent = _send_in_vain(bench, topic)
+    leader = _kill(bench, topic, sent, [*values, "unacknowledged"])
+    _go_on(bench, topic, leader)
+    bench.lost(LOST)
+    bench.mistake(MISTAKE)
+
+
+def _send_in_vain(bench: Bench, topic: str) -> Future[int]:
+    """All replicas get a record, and the leader does not hear of it: it cannot acknowledge."""
     for node in FOLLOWERS:
-        cluster.cut(node, 1, one_way=True)
+        bench.cluster.cut(node, 1, one_way=True)
     sent = bench.sending(topic, "unacknowledged")
     lanes = bench.until(
         topic, lambda lanes: all(lane.log_end == BEFORE + 1 for lane in lanes.values()), "all have the new record"
@@ -77,7 +86,12 @@ def script(bench: Bench) -> None:
         lanes=tuple(lanes.values()),
         offset=BEFORE,
     )
+    return sent
 
+
+def _kill(bench: Bench, topic: str, sent: Future[int], expected: list[str]) -> int:
+    """The leader dies with the record unacknowledged. Returns the new leader."""
+    cluster = bench.cluster
     begun = time.monotonic()
     cluster.kill(1)
     leader = cluster.wait_for_leader(topic, 0, other_than=1)
@@ -91,7 +105,7 @@ def script(bench: Bench) -> None:
         "the new leader commits what it has",
     )
     seen = bench.values(topic)
-    bench.check(seen == [*values, "unacknowledged"], "the record is visible")
+    bench.check(seen == expected, "the record is visible")
     bench.show(
         THE_LEADER_DIES,
         lanes=tuple(lanes.values()),
@@ -101,7 +115,12 @@ def script(bench: Bench) -> None:
         start=BEFORE + 1,
         failure=type(failure).__name__,
     )
+    return leader
 
+
+def _go_on(bench: Bench, topic: str, leader: int) -> None:
+    """Clients find the new leader, and the old one returns as a follower."""
+    cluster = bench.cluster
     offset = bench.send(topic, ["after"])
     bench.check(offset == BEFORE + 1, "clients find the new leader by themselves")
     cluster.start(1)
@@ -114,8 +133,6 @@ def script(bench: Bench) -> None:
         leader=leader,
         offset=offset,
     )
-    bench.lost(LOST)
-    bench.mistake(MISTAKE)
 
 
 EXPERIMENT = Experiment(

@@ -1,6 +1,8 @@
-"""Preferred leaders: leadership does not go back by itself at once, and an election brings it back."""
+"""Preferred leaders: leadership does not go back at once. An election brings it back, asked for or by itself."""
 
 from __future__ import annotations
+
+import time
 
 from highwater.client.elections import Election, elect_leaders
 from highwater.lab.bench import Bench
@@ -9,6 +11,7 @@ from highwater.lab.frame import Scene, Words
 from highwater.model import TopicPartition
 
 TOPICS = ("lab-prefer-a", "lab-prefer-b")
+AUTOMATIC = {"auto_leader_rebalance_enable": "true", "leader_imbalance_check_interval_seconds": "1"}
 BALANCED = Scene(
     Words("each topic has its preferred leader", "토픽마다 선호 리더가 이끈다"),
     Words(
@@ -38,6 +41,16 @@ BACK = Scene(
         "`highwater leader-election --election-type preferred`로 선호 리더를 요청한다. 노드 {first}이 에포크 {epoch}에서 다시 이끈다. "
         "auto.leader.rebalance.enable이 true(기본값)이면 컨트롤러도 leader.imbalance.check.interval.seconds(300초)마다 같은 일을 한다. 한 "
         "브로커가 맡아야 할 리더의 leader.imbalance.per.broker.percentage(10%)를 넘게 다른 곳에 있을 때다.",
+    ),
+)
+BY_ITSELF = Scene(
+    Words("and by itself", "그리고 저절로"),
+    Words(
+        "A second cluster, with automatic rebalance and a look every {interval} s instead of every 300 s. Node {first} was killed "
+        "there and started again, and nobody asked for an election. {seconds} s after it was in the ISR again the controller "
+        "made it the leader: epoch {before} → {after}.",
+        "두 번째 클러스터에서는 자동 재분배를 켜고 300초 대신 {interval}초마다 살펴보게 했다. 노드 {first}을 강제로 종료했다가 다시 시작했고, 아무도 선출을 "
+        "요청하지 않았다. ISR에 돌아온 지 {seconds}초 뒤에 컨트롤러가 이 노드를 다시 리더로 만들었다(에포크 {before} → {after}).",
     ),
 )
 LOST = Words(
@@ -77,8 +90,30 @@ def script(bench: Bench) -> None:
     after = cluster.partition(one, 0).leader_epoch
     bench.check(after == epoch + 1 and bench.values(one) == ["m0", "m1"], "each election is an epoch")
     bench.show(BACK, one, first=1, epoch=after)
+    with bench.beside(**AUTOMATIC) as other_bench:
+        _rebalance(other_bench)
     bench.lost(LOST)
     bench.mistake(MISTAKE)
+
+
+def _rebalance(bench: Bench) -> None:
+    """Nobody asks for an election."""
+    cluster = bench.cluster
+    topic = bench.topic(TOPICS[0], (1, 2, 3))
+    bench.send(topic, ["m0", "m1"])
+    cluster.kill(1)
+    cluster.wait_for_leader(topic, 0, other_than=1)
+    before = cluster.partition(topic, 0).leader_epoch
+    cluster.start(1)
+    cluster.wait_until(lambda: 1 in cluster.isr(topic, 0), what="node 1 is in the ISR again")
+    begun = time.monotonic()
+    cluster.wait_for_leader(topic, 0, 1)
+    seconds = round(time.monotonic() - begun, 1)
+    bench.wait_for_isr(topic, 3)
+    after = cluster.partition(topic, 0).leader_epoch
+    bench.check(after == before + 1 and bench.values(topic) == ["m0", "m1"], "one election, and nothing is lost")
+    interval = int(AUTOMATIC["leader_imbalance_check_interval_seconds"])
+    bench.show(BY_ITSELF, topic, first=1, interval=interval, seconds=seconds, before=before, after=after)
 
 
 EXPERIMENT = Experiment(

@@ -70,7 +70,6 @@ MISTAKE = Words(
 
 
 def script(bench: Bench) -> None:
-    cluster = bench.cluster
     values = [f"m{number}" for number in range(RECORDS)]
     alone = bench.topic("lab-alone", (2,))
     three = bench.topic("lab-three", (2, 3, 1))
@@ -87,7 +86,15 @@ def script(bench: Bench) -> None:
         three,
         count=RECORDS,
     )
+    _kill(bench, alone, three, values)
+    _return(bench, alone, values)
+    bench.lost(LOST)
+    bench.mistake(MISTAKE)
 
+
+def _kill(bench: Bench, alone: str, three: str, values: list[str]) -> None:
+    """The broker dies that leads both topics."""
+    cluster = bench.cluster
     cluster.kill(2)
     cluster.wait_until(lambda: cluster.leader(alone, 0) is None, what=f"{alone} has no leader")
     error = bench.refusal(alone, "m-new")
@@ -111,6 +118,10 @@ def script(bench: Bench) -> None:
         count=RECORDS,
     )
 
+
+def _return(bench: Bench, alone: str, values: list[str]) -> None:
+    """What its disk still has is there again."""
+    cluster = bench.cluster
     cluster.start(2)
     cluster.wait_for_leader(alone, 0, 2)
     back = _read(bench, alone)
@@ -120,8 +131,6 @@ def script(bench: Bench) -> None:
         alone,
         count=len(back),
     )
-    bench.lost(LOST)
-    bench.mistake(MISTAKE)
 
 
 def _read(bench: Bench, topic: str) -> list[str]:
