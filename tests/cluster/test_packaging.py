@@ -21,6 +21,7 @@ import click
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from highwater.cli import main
 from highwater.cli.node_process import Handle
@@ -169,9 +170,10 @@ def needed_by(wheel: Path) -> set[str]:
     found: set[str] = set()
     while waiting:
         wanted = Requirement(waiting.pop())
-        if wanted.name not in found and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
-            found.add(wanted.name)
-            waiting += metadata.requires(wanted.name) or ()
+        name = canonicalize_name(wanted.name)  # one asks for typing_extensions, another for typing-extensions
+        if name not in found and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+            found.add(name)
+            waiting += metadata.requires(name) or ()
     return found
 
 
