@@ -85,12 +85,19 @@ class Terminal:
 
     def until(self, *expected: str) -> None:
         """Waits until all of it has been shown since keys were typed last."""
+        self.either(expected)
+
+    def either(self, *choices: tuple[str, ...]) -> tuple[str, ...]:
+        """The first choice of which all has been shown since keys were typed last."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not all(each in CONTROL.sub("", self.raw[self._mark :]) for each in expected):
-            assert time.monotonic() < deadline, f"{expected} was not shown:\n{self.text[-6000:]}"
-            assert self._read() or self.process.poll() is None, (
-                f"it ended before {expected} was shown:\n{self.text[-6000:]}"
-            )
+        while True:
+            shown = CONTROL.sub("", self.raw[self._mark :])
+            for each in choices:
+                if all(part in shown for part in each):
+                    return each
+            assert time.monotonic() < deadline, f"{choices} was not shown:\n{self.text[-6000:]}"
+            is_going_on = self._read() or self.process.poll() is None
+            assert is_going_on, f"it ended before {choices} was shown:\n{self.text[-6000:]}"
 
     def ended(self) -> int:
         """Its exit code."""

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaError, Message, Producer
 
 from highwater.cli import main
-from highwater.cli.status import ask
+from highwater.cli.status_answers import ask
 from highwater.cli.status_topics import Status
 from highwater.client import Admin, Client, NewTopic, ResourceType
 from highwater.log.index import TransactionIndex

@@ -124,5 +124,5 @@ def test_the_last_copy_serves_what_lies_before_its_damage_and_status_shows_it() 
             what="the damage behind them is reported",
         )
         shown = CliRunner().invoke(main, ["status", "--http", http])
-        row = next(line for line in shown.output.splitlines() if "damaged" in line)
+        row = next(line for line in shown.output.splitlines() if "damaged" in line and "│" in line)
         assert f"{TOPIC}-0" in row and f"{0:020d}.log" in row, row
