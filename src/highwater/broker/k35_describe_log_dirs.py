@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from itertools import groupby
 from pathlib import PurePath
 
 from highwater.broker.broker import Broker
@@ -51,19 +50,17 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeLogDirsRequest)
             raise space
         else:
             result.total_bytes, result.usable_bytes = space
-    wanted = sorted(set(_wanted(broker, request)))
-    yield None
-    for topic, partitions in groupby(wanted, key=lambda each: each.topic):
-        row = DescribeLogDirsTopic(name=topic)
-        for at, partition in enumerate(partitions, 1):
-            log = broker.store.logs.get(partition)
-            if log is not None and log.offline is None:
-                row.partitions.append(ctx.written(_described(log)))
-            if not at % _PER_PIECE:
-                yield None
-        if row.partitions:
-            result.topics.append(ctx.written(row))
-        yield None
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    seen: set[TopicPartition] = set()
+    for at, partition in enumerate(_wanted(broker, request), 1):
+        log = broker.store.logs.get(partition)
+        if log is not None and log.offline is None and partition not in seen:
+            seen.add(partition)
+            rows = topics.setdefault(partition.topic, DescribeLogDirsTopic(name=partition.topic)).partitions
+            rows.append(ctx.written(_described(log)))
+        if not at % _PER_PIECE:
+            yield None
+    result.topics = list(topics.values())
     ctx.respond(DescribeLogDirsResponse(throttle_time_ms=ctx.throttle_ms, results=[result]))
 
 
@@ -75,7 +72,7 @@ def _space(disk: Disk, directory: PurePath) -> Generator[Step, None, Space]:
 def _wanted(broker: Broker, request: DescribeLogDirsRequest) -> Iterator[TopicPartition]:
     """No topics at all means every log. A partition that is named twice has one row."""
     if request.topics is None:
-        yield from broker.store.logs
+        yield from list(broker.store.logs)
     else:
         for named in request.topics:
             for index in named.partitions:

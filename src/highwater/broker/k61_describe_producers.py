@@ -46,7 +46,9 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeProducersReques
             except KafkaError as failed:
                 described.error_code, described.error_message = failed.code, failed.code.description
             row.partitions.append(ctx.written(described))
+            yield None
         response.topics.append(ctx.written(row))
+        yield None
     ctx.respond(response)
 
 
@@ -70,4 +72,3 @@ def _describe(broker: Broker, ctx: RequestContext, topic: str, described: Partit
         described.active_producers.append(ctx.written(shown))
         if not at % _PER_PIECE:
             yield None
-    yield None

@@ -279,9 +279,11 @@ def elsewhere(
     given: list[T | Exception] = []
 
     def begin(resume: Resume) -> None:
+        waiting = [resume]
+
         def done(result: T | Exception) -> None:
             given.append(result)
-            resume()
+            waiting.pop()()  # a job may know its callback for longer than the request is worth
 
         world.run(job, *args, done=done, where=where)
 

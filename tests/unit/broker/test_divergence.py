@@ -28,7 +28,7 @@ from highwater.wire.messages.produce_response import PartitionProduceResponse, P
 from highwater.world.real import JOB_THREADS
 from tests.unit.broker.living import CLIENT, DIRECTORY, NODE, Living
 
-NEWER_GROUPS_AND_TRANSACTIONS = (24, 25, 26, 27, 28, 61, 65, 66, 68, 69, 76, 77, 78, 79, 88, 89)
+NEWER_GROUPS_AND_TRANSACTIONS = (24, 25, 26, 27, 28, 65, 66, 68, 69, 76, 77, 78, 79, 88, 89)
 
 
 def produce(living: Living, batch: bytes | bytearray, acks: int = -1) -> PartitionProduceResponse:

@@ -139,7 +139,7 @@ def test_fetches_that_may_not_wait_for_the_memory_that_it_takes_are_answered_at_
         assert [len(each.answers) for each in (first, second, third)] == [0, 0, 1]
         first.close()
         produce(living, b"news")
-        assert (len(second.answers), waiting.taken) == (1, 0)
+        living.sim.run(living.sim.until(lambda: (len(second.answers), waiting.taken) == (1, 0)))
         third.ask(wanted(offset=1))
         assert (len(third.answers), waiting.taken) == (1, 1), "it waits"
 
