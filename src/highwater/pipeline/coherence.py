@@ -24,6 +24,7 @@ _KEYS = {
     "subscribe": "topic",
     "subscribePattern": "pattern",
     "name": "name",
+    "partitionBy": "partition_by",
     "path": "path",
     "table": "table",
     "topic": "topic",

@@ -10,7 +10,7 @@ from highwater.pipeline.landing.options import FORMATS
 from highwater.pipeline.secrecy import is_secured
 from highwater.pipeline.sections import Mistake, Section
 
-SINK = ("table", "path", "name", "topic", "bootstrap_servers", "options")
+SINK = ("table", "path", "name", "partition_by", "topic", "bootstrap_servers", "options")
 
 
 def sink_options(section: Section, source: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str]]:
@@ -19,6 +19,9 @@ def sink_options(section: Section, source: Mapping[str, str], folder: Path) -> t
         what = "table and topic exclude each other" if table else f"table ({', '.join(FORMATS)}) or topic is missing"
         raise Mistake((*section.place, "topic") if table else section.place, what)
     if topic is not None:
+        for key in ("path", "name", "partition_by"):
+            if key in section:
+                raise Mistake((*section.place, key), "is of a table, and the sink is a topic")
         servers = section.text("bootstrap_servers")
         options = {"kafka.bootstrap.servers": servers or source["kafka.bootstrap.servers"], "topic": topic}
         section.add_options(options)
@@ -35,6 +38,8 @@ def sink_options(section: Section, source: Mapping[str, str], folder: Path) -> t
         raise Mistake(section.place, f"path is missing: the folder of the {table} table")
     if (name := section.text("name")) is not None:
         options["name"] = name
+    if partitions := section.texts("partition_by"):
+        options["partitionBy"] = ",".join(partitions)
     section.add_options(options)
     return "highwater-table", options
 

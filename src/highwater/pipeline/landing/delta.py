@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing import delta_log, delta_upkeep
-from highwater.pipeline.landing.delta_limits import check_plain, check_writable, required
+from highwater.pipeline.landing.delta_actions import added
+from highwater.pipeline.landing.delta_limits import check_plain, check_writable, partitioning_of, required, with_units
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old
+from highwater.pipeline.landing.partitioning import PartitionField, check, text_of
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, after
-from highwater.pipeline.landing.statistics import delta_statistics
 from highwater.pipeline.landing.table import Contents, StagedFile
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _CLEANUP = "delta.enableExpiredLogCleanup"
 @dataclass(frozen=True)
 class DeltaTable:
     path: str
+    partition_by: tuple[PartitionField, ...] = ()
+    """As asked for; a table that is there has its own."""
 
     def prepare(self, schema: pa.Schema) -> FolderStaging:
         from deltalake.exceptions import CommitFailedError
@@ -47,7 +50,8 @@ class DeltaTable:
         until_won(lambda: self._create_or_widen(schema), CommitFailedError)
         table = self._open()
         delta_log.sync_entries(self._log, delta_log.NONE, table.version())
-        return FolderStaging(self.path, ".parquet", required(table.schema()))
+        partitioning = partitioning_of(table, self.partition_by, schema)
+        return FolderStaging(self.path, ".parquet", required(table.schema()), partitioning)
 
     def exists(self) -> bool:
         from deltalake import DeltaTable as Delta
@@ -63,10 +67,12 @@ class DeltaTable:
         check_plain(table)
         marks = delta_log.marks(self._log, table.version())
         found = {landing: marks.position(landing) for landing in marks.landings()}
+        files = tuple(sorted(table.file_uris()))
         return Contents(
-            tuple(sorted(table.file_uris())),
+            files,
             tuple(field.name for field in table.schema().fields),
             {landing: position for landing, position in found.items() if position is not None},
+            delta_upkeep.constants(table, files),
         )
 
     def commit(self, batch: Batch, staged: Sequence[StagedFile], replace: bool = False) -> bool:
@@ -76,8 +82,8 @@ class DeltaTable:
 
         now = int(time.time() * 1000)
         adds: list[AddAction | RemoveAction] = [
-            AddAction(Path(file.location).name, file.size, {}, now, True, delta_statistics(file.rows, file.ranges))
-            for file in staged
+            added(file, values, now, is_change=True)
+            for file, values in zip(staged, self._partitions(staged), strict=True)
         ]
         # Afterwards, by ourselves: the entries before a checkpoint may go only when it is on the disk.
         no_checkpoint = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -93,6 +99,7 @@ class DeltaTable:
                 adds,
                 "overwrite" if replace else "append",
                 table.schema(),
+                table.metadata().partition_columns,
                 commit_properties=_marks(batch, known, new),
                 post_commithook_properties=no_checkpoint,
             )
@@ -116,6 +123,16 @@ class DeltaTable:
         by_retention = set(table.vacuum(dry_run=True, full=True))
         files = [Path(self.path, name) for name in sorted(by_age) if name in by_retention]
         return remove_old(files, older_than)
+
+    def _partitions(self, staged: Sequence[StagedFile]) -> list[dict[str, str | None]]:
+        """The values of each file, as Delta's log says them."""
+        if not any(file.partition for file in staged):
+            return [{} for _ in staged]
+        fields = self.partition_by or tuple(map(PartitionField, self._open().metadata().partition_columns))
+        return [
+            {field.name: text_of(field, value) for field, value in zip(fields, file.partition, strict=True)}
+            for file in staged
+        ]
 
     @property
     def _log(self) -> Path:
@@ -158,9 +175,10 @@ class DeltaTable:
 
         from highwater.pipeline.landing.columns import grown
 
-        stored = Schema.from_arrow(schema)
+        stored = Schema.from_arrow(with_units(schema, self.partition_by))
         if not self.exists():
-            Delta.create(self.path, stored, mode="ignore")
+            check(self.partition_by, schema)
+            Delta.create(self.path, stored, mode="ignore", partition_by=[field.name for field in self.partition_by])
         table = self._open()
         check_writable(table)
         present = _arrow(table.schema())

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing import iceberg_upkeep
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
+from highwater.pipeline.landing.iceberg_files import append, described, new_table, partitioning_of
 from highwater.pipeline.landing.iceberg_history import (
     BATCH_MARK,
     LANDING_MARK,
@@ -31,6 +32,7 @@ from highwater.pipeline.landing.iceberg_history import (
     named_files,
     was_restored,
 )
+from highwater.pipeline.landing.partitioning import WHOLE, PartitionField, Partitioning, check
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, LandingError, after
@@ -58,6 +60,7 @@ class StoreStaging:
     folder: str
     properties: Mapping[str, str]
     required: tuple[str, ...] = ()
+    partitioning: Partitioning = WHOLE
 
     def create(self, name: str) -> tuple[str, pa.NativeFile]:
         from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -77,6 +80,8 @@ class IcebergTable:
     """Where the table is created; the catalog decides if it is not given."""
     catalog: Mapping[str, str] = field(default_factory=dict)
     """pyiceberg's properties of the catalog, and under `name` its name; none: SQLite in `path`."""
+    partition_by: tuple[PartitionField, ...] = ()
+    """As asked for; a table that is there has its own."""
 
     def prepare(self, schema: pa.Schema) -> Staging:
         from pyiceberg.exceptions import CommitFailedException
@@ -84,18 +89,16 @@ class IcebergTable:
 
         # The second is how a database says that another driver has just created the same namespace.
         table = until_won(lambda: self._create_or_widen(schema), CommitFailedException, IntegrityError)
-        if not table.spec().is_unpartitioned():
-            raise LandingError(f"{self.name} is partitioned: only tables without partitions are supported")
-        return self._staging(table)
+        return self._staging(table, partitioning_of(table, self.partition_by, schema))
 
-    def _staging(self, table: OpenTable) -> Staging:
+    def _staging(self, table: OpenTable, partitioning: Partitioning = WHOLE) -> Staging:
         location = _data(table)
         required = tuple(field.name for field in table.schema().fields if field.required)
         if folder := _local(location):
             make_folder(folder)
             self._sync_catalog()
-            return FolderStaging(str(folder), ".parquet", required)
-        return StoreStaging(location, dict(table.io.properties), required)
+            return FolderStaging(str(folder), ".parquet", required, partitioning)
+        return StoreStaging(location, dict(table.io.properties), required, partitioning)
 
     def exists(self) -> bool:
         if not self.catalog and not Path(self.path or ".", CATALOG_FILE).exists():
@@ -141,7 +144,8 @@ class IcebergTable:
                 change.set_properties(properties)
                 if replace:
                     change.delete(AlwaysTrue(), marks)
-                change.add_files(_locations(table, staged), marks, check_duplicate_files=False)
+                locations = zip(_locations(table, staged), (file.partition for file in staged), strict=True)
+                append(change, described(table, locations), marks)
             self._sync_catalog()
             expire(table)
             return True
@@ -195,7 +199,9 @@ class IcebergTable:
         except NoSuchTableError:
             catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
             location = None if self.path is None else f"file://{self.path}"
-            table = catalog.create_table_if_not_exists(self.name, schema, location, properties=RULES)
+            check(self.partition_by, schema)
+            new, spec = new_table(schema, self.partition_by)
+            table = catalog.create_table_if_not_exists(self.name, new, location, spec, properties=RULES)
         present = schema_to_pyarrow(table.schema(), include_field_ids=False)
         required = [field.name for field in table.schema().fields if field.required]
         if not grown(present, _stored(schema), widens=True, required=required).equals(present):

@@ -14,12 +14,23 @@ from highwater.pipeline.landing.delta import DeltaTable
 from highwater.pipeline.landing.files import COMPRESSIONS, FileShape
 from highwater.pipeline.landing.iceberg import IcebergTable
 from highwater.pipeline.landing.parquet import ParquetTable
+from highwater.pipeline.landing.partitioning import PartitionField, parse
 from highwater.pipeline.landing.table import Table
 from highwater.pipeline.selection import BadOption
 
 FORMATS = ("delta", "iceberg", "parquet")
 CATALOG_PREFIX = "catalog."
-OPTIONS = ("path", "table", "name", "compression", "maxFileBytes", "rowGroupBytes", "landingId", *DECODING_OPTIONS)
+OPTIONS = (
+    "path",
+    "table",
+    "name",
+    "partitionBy",
+    "compression",
+    "maxFileBytes",
+    "rowGroupBytes",
+    "landingId",
+    *DECODING_OPTIONS,
+)
 _OF_SPARK = ("checkpointlocation", "queryname")
 """What Spark itself reads and hands on."""
 MIN_FILE_BYTES = 1 << 20
@@ -91,17 +102,27 @@ def _table(given: Mapping[str, str]) -> Table:
         said = "is missing" if kind is None else f"is {kind!r}"
         raise BadOption(f"option table {said}: it must be one of {', '.join(FORMATS)}")
     path = _folder(given["path"]) if given.get("path") else None
+    try:
+        partition_by = parse(given.get("partitionby", ""))
+    except ValueError as error:
+        raise BadOption(f"option partitionBy: {error}") from error
     if kind == "iceberg":
-        return _iceberg(given, path)
+        return _iceberg(given, path, partition_by)
     for name in given:
         if name == "name" or name.startswith(CATALOG_PREFIX):
             raise BadOption(f"option {name} is for table=iceberg, and table is {kind}")
     if path is None:
         raise BadOption("option path is missing: the folder of the table")
-    return DeltaTable(path) if kind == "delta" else ParquetTable(path)
+    if kind == "delta":
+        return DeltaTable(path, partition_by)
+    if partition_by:
+        raise BadOption(
+            "option partitionBy is for table=delta and table=iceberg: the folders of a Parquet table are its batches"
+        )
+    return ParquetTable(path)
 
 
-def _iceberg(given: Mapping[str, str], path: str | None) -> IcebergTable:
+def _iceberg(given: Mapping[str, str], path: str | None, partition_by: tuple[PartitionField, ...]) -> IcebergTable:
     catalog = {
         name.removeprefix(CATALOG_PREFIX): value for name, value in given.items() if name.startswith(CATALOG_PREFIX)
     }
@@ -118,7 +139,7 @@ def _iceberg(given: Mapping[str, str], path: str | None) -> IcebergTable:
         name = f"default.{os.path.basename(path)}"
     if "" in name.split(".") or "." not in name:
         raise BadOption(f"option name is {name!r}: it must be a namespace and a name, such as lake.orders")
-    return IcebergTable(name, path, catalog)
+    return IcebergTable(name, path, catalog, partition_by)
 
 
 def _folder(path: str) -> str:
