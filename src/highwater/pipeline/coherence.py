@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _KEYS = {
     "kafka.bootstrap.servers": "bootstrap_servers",
     "kafka.group.id": "group",
+    "maxBytesPerTrigger": "max_bytes_per_trigger",
     "maxOffsetsPerTrigger": "max_offsets_per_trigger",
     "startingOffsets": "starting_offsets",
     "subscribe": "topic",

@@ -24,7 +24,8 @@ Transform = Callable[[Any], Any]
 
 MODES = ("direct", "connector")
 AVAILABLE_NOW = "available-now"
-DEFAULT_TRIGGER = "1s"
+DEFAULT_TRIGGER = "60s"
+"""A batch is at least one file of the table: every second is for trying things out."""
 USUALLY_KEPT = ("topic", "partition", "offset", "timestamp")
 """What a row in a table keeps of its record where `decode.keep` does not say: an audit goes by it."""
 

@@ -43,7 +43,7 @@ class Pipeline:
         null_values: str | None = None,
         **settings: Any,
     ) -> Pipeline:
-        """`settings`: group, starting_offsets, max_offsets_per_trigger, options."""
+        """`settings`: group, starting_offsets, max_offsets_per_trigger, max_bytes_per_trigger, options."""
         source = {"bootstrap_servers": bootstrap_servers, "topic": topic, "pattern": pattern, **settings}
         self._data["source"] = source
         self._data["decode"] = {

@@ -6,7 +6,12 @@ from highwater.client.client import parse_bootstrap_servers
 from highwater.pipeline.decode import DECODINGS, KEPT_COLUMNS, Decoding, NullValues, kept_beside
 from highwater.pipeline.sections import Mistake, Section
 
-SOURCE = ("bootstrap_servers", "topic", "pattern", "group", "starting_offsets", "max_offsets_per_trigger", "options")
+SOURCE = (
+    *("bootstrap_servers", "topic", "pattern", "group", "starting_offsets"),
+    *("max_offsets_per_trigger", "max_bytes_per_trigger", "options"),
+)
+USUAL_BATCH_BYTES = 1 << 30
+"""So that the first batch of a long topic is not all of it."""
 DECODE = ("format", "schema", "keep", "dead_letters", "null_values")
 ISOLATION, READ_COMMITTED = "kafka.isolation.level", "read_committed"
 
@@ -30,6 +35,7 @@ def source_options(section: Section) -> tuple[dict[str, str], str | None]:
     options |= {"kafka.group.id": group} if group else {}
     if (most := section.number("max_offsets_per_trigger", 1, 2**62)) is not None:
         options["maxOffsetsPerTrigger"] = str(most)
+    options["maxBytesPerTrigger"] = str(section.number("max_bytes_per_trigger", 1, 2**62) or USUAL_BATCH_BYTES)
     section.add_options(options)
     if ISOLATION not in {name.lower() for name in options}:
         options[ISOLATION] = READ_COMMITTED
