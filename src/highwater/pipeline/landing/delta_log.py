@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from highwater.pipeline.landing.folder import sync
-from highwater.pipeline.landing.position import Interval, Log, Position, Skip
+from highwater.pipeline.landing.position import Interval, Log, Lost, Position, Skip
 
 _ENTRY = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
@@ -37,6 +37,7 @@ class Marks:
         drivers: dict[str, int] = {}
         found: dict[Log, dict[int, dict[str, int]]] = {}
         skipped: dict[Log, tuple[Skip, ...]] = {}
+        lost: dict[Log, tuple[Lost, ...]] = {}
         for name, value in self.versions.items():
             match name.split("/"):
                 case [start, landing, "driver", query_id] if (start, landing) == (_PREFIX, landing_id):
@@ -48,6 +49,13 @@ class Marks:
                     log = Log(topic, topic_id, int(partition))
                     skip = Skip(int(begin), value, unquote(reason))
                     skipped[log] = tuple(sorted((*skipped.get(log, ()), skip)))
+                case [start, landing, "lost", topic, topic_id, partition, begin, reason] if (start, landing) == (
+                    _PREFIX,
+                    landing_id,
+                ):
+                    log = Log(topic, topic_id, int(partition))
+                    each = Lost(int(begin), value, unquote(reason))
+                    lost[log] = tuple(sorted((*lost.get(log, ()), each)))
                 case [start, landing, topic, topic_id, partition, index, what] if (start, landing) == (
                     _PREFIX,
                     landing_id,
@@ -57,7 +65,7 @@ class Marks:
         seq = self.versions.get(seq_mark(landing_id))
         if seq is None:
             return None
-        return Position(seq, drivers, {log: _intervals(found[log]) for log in sorted(found)}, skipped)
+        return Position(seq, drivers, {log: _intervals(found[log]) for log in sorted(found)}, skipped, lost)
 
     def landings(self) -> list[str]:
         """All that have a position."""
@@ -83,6 +91,9 @@ def position_marks(landing_id: str, position: Position) -> dict[str, int]:
     for log, skips in position.skipped.items():
         start = f"{_PREFIX}/{landing_id}/skipped/{log.topic}/{log.topic_id}/{log.partition}"
         marks |= {f"{start}/{skip.begin}/{quote(skip.reason, safe='')}": skip.end for skip in skips}
+    for log, found in position.lost.items():
+        start = f"{_PREFIX}/{landing_id}/lost/{log.topic}/{log.topic_id}/{log.partition}"
+        marks |= {f"{start}/{each.begin}/{quote(each.reason, safe='')}": each.end for each in found}
     return marks
 
 
