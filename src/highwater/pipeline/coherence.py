@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.producing import ProducerSettings
-from highwater.pipeline.secrecy import check_references
+from highwater.pipeline.secrecy import check_references, check_stores
 from highwater.pipeline.sections import Mistake, Place
 from highwater.pipeline.selection import Matching, Selection, selects
 
@@ -46,6 +46,7 @@ def check_options(definition: Definition) -> None:
             check_references(definition.sink)
         else:
             Landing.from_options(definition.sink)
+            check_stores(definition.sink)
     except ValueError as error:
         raise Mistake(_blamed("sink", definition.sink, str(error)), str(error)) from None
     _check_loops(definition, selection)
@@ -77,7 +78,10 @@ def _spoken(selection: Selection) -> str:
 
 def _blamed(section: str, options: Mapping[str, str], reason: str) -> Place:
     """The key that gave the option of which a reason speaks."""
-    named = [name for name in options if re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", reason, re.IGNORECASE)]
+    found = {name: re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", reason, re.IGNORECASE) for name in options}
+    # The one that it begins with; further on other words may be names of options by chance.
+    named = sorted((match.start(), name) for name, match in found.items() if match is not None)
     if not named:
         return (section,)
-    return (section, _KEYS[named[0]]) if named[0] in _KEYS else (section, "options", named[0])
+    name = named[0][1]
+    return (section, _KEYS[name]) if name in _KEYS else (section, "options", name)

@@ -30,7 +30,7 @@ class Metrics:
         self._restarts = named(Counter, "restarts", "How often the query was started again after a failure.")
         self._up = named(Gauge, "up", "1 while the query runs.")
         self._counted_restarts = 0
-        if (path := definition.sink.get("path")) is not None:
+        if (path := definition.sink.get("path")) is not None and "://" not in path:
             table = named(Gauge, "table_bytes", "Bytes of the files in the table's folder.")
             table.set_function(lambda: _size(Path(path)))
         self._server, self._thread = start_http_server(port, address, registry)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,9 @@ from highwater.pipeline.landing.compaction import SmallFile, groups
 from highwater.pipeline.landing.delta_actions import added
 from highwater.pipeline.landing.delta_limits import check_plain, check_writable, required
 from highwater.pipeline.landing.files import FileShape, stage
-from highwater.pipeline.landing.folder import FolderStaging
 from highwater.pipeline.landing.partitioning import PartitionField, text_of
 from highwater.pipeline.landing.races import until_won
-from highwater.pipeline.landing.table import StagedFile
+from highwater.pipeline.landing.table import StagedFile, Staging
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable as OpenTable
@@ -28,7 +28,19 @@ _Values = tuple[tuple[str, str | None], ...]
 _OPERATION = {"highwater": "compaction"}
 
 
-def compact(opened: Callable[[], OpenTable], path: str, target: int, is_stopped: Callable[[], bool]) -> int:
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """Where the files of a table are."""
+
+    prefix: str
+    """Before the names of files."""
+    filesystem: Any
+    """None: this machine's."""
+    staging: Callable[[tuple[str, ...]], Staging]
+    """By the columns that may not be null."""
+
+
+def compact(opened: Callable[[], OpenTable], folder: DataFolder, target: int, is_stopped: Callable[[], bool]) -> int:
     """See `Table`."""
     table = opened()
     check_writable(table)
@@ -38,7 +50,7 @@ def compact(opened: Callable[[], OpenTable], path: str, target: int, is_stopped:
         for group in groups(files, target):
             if is_stopped():
                 return gone
-            gone += _merged(opened, path, group, dict(values), target)
+            gone += _merged(opened, folder, group, dict(values), target)
     return gone
 
 
@@ -73,7 +85,11 @@ def _values(action: Mapping[str, Any]) -> _Values:
 
 
 def _merged(
-    opened: Callable[[], OpenTable], path: str, group: list[SmallFile], values: dict[str, str | None], target: int
+    opened: Callable[[], OpenTable],
+    folder: DataFolder,
+    group: list[SmallFile],
+    values: dict[str, str | None],
+    target: int,
 ) -> int:
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -81,8 +97,9 @@ def _merged(
 
     table = opened()
     schema = pa.schema([field for field in pa.schema(table.schema()) if field.name not in values])
-    rows = ds.dataset([f"{path}/{file.location}" for file in group], schema=schema, format="parquet").to_batches()
-    staging = FolderStaging(path, ".parquet", required(table.schema()))
+    files = [f"{folder.prefix}{file.location}" for file in group]
+    rows = ds.dataset(files, schema=schema, format="parquet", filesystem=folder.filesystem).to_batches()
+    staging = folder.staging(required(table.schema()))
     shape = FileShape(max_file_bytes=2 * target)
     written = stage(rows, schema, shape, staging, f"part-compacted-{uuid.uuid4().hex}")
     # Batches that land meanwhile go first.

@@ -18,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from highwater.client.references import resolved
 from highwater.pipeline.landing import iceberg_upkeep
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
 from highwater.pipeline.landing.iceberg_files import append, described, new_table, partitioning_of
@@ -36,6 +37,7 @@ from highwater.pipeline.landing.partitioning import WHOLE, PartitionField, Parti
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, LandingError, after
+from highwater.pipeline.landing.store import is_in_store
 from highwater.pipeline.landing.table import Contents, StagedFile, Staging
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ class StoreStaging:
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
         location = f"{self.folder}/{name}.parquet"
-        return location, PyArrowFileIO(dict(self.properties)).new_output(location).create()
+        properties = {name: resolved(value) for name, value in self.properties.items()}
+        return location, PyArrowFileIO(properties).new_output(location).create()
 
     def seal(self, location: str) -> None:
         """An object is whole and kept once it is closed."""
@@ -98,7 +101,9 @@ class IcebergTable:
             make_folder(folder)
             self._sync_catalog()
             return FolderStaging(str(folder), ".parquet", required, partitioning)
-        return StoreStaging(location, dict(table.io.properties), required, partitioning)
+        # As the catalog was given them: secrets by their references.
+        given = {name: self.catalog.get(name, str(value)) for name, value in table.io.properties.items()}
+        return StoreStaging(location, given, required, partitioning)
 
     def exists(self) -> bool:
         if not self.catalog and not Path(self.path or ".", CATALOG_FILE).exists():
@@ -132,14 +137,17 @@ class IcebergTable:
         from pyiceberg.expressions import AlwaysTrue
 
         catalog = self._catalog()
+        sent = 0
 
         def attempt() -> bool:
+            nonlocal sent
             table = catalog.load_table(self.name)
             new = after(_known(table, batch.landing_id, batch.query_id), batch)
             if new is None:
                 return False
             properties, marks = _marks(batch, new)
             _narrow(table)
+            sent += 1
             with table.transaction() as change:
                 change.set_properties(properties)
                 if replace:
@@ -150,12 +158,16 @@ class IcebergTable:
             expire(table)
             return True
 
-        landed = until_won(attempt, CommitFailedException)
-        if not landed:
-            table = self.open()
-            for location in _locations(table, staged):
-                table.io.delete(location)
-        return landed
+        if until_won(attempt, CommitFailedException):
+            return True
+        table = self.open()
+        locations = _locations(table, staged)
+        # The answer of an attempt may have been lost, of which a catalog then says that it has lost a race.
+        if sent and any(task.file.file_path in locations for task in table.scan().plan_files()):
+            return True
+        for location in locations:
+            table.io.delete(location)
+        return False
 
     def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
         def opened() -> OpenTable:
@@ -198,7 +210,7 @@ class IcebergTable:
             table = catalog.load_table(self.name)
         except NoSuchTableError:
             catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
-            location = None if self.path is None else f"file://{self.path}"
+            location = self.path if self.path is None or is_in_store(self.path) else f"file://{self.path}"
             check(self.partition_by, schema)
             new, spec = new_table(schema, self.partition_by)
             table = catalog.create_table_if_not_exists(self.name, new, location, spec, properties=RULES)
@@ -213,7 +225,7 @@ class IcebergTable:
         from pyiceberg.catalog import load_catalog
 
         if self.catalog:
-            properties = {"py-io-impl": _IO, **self.catalog}
+            properties = {"py-io-impl": _IO} | {name: resolved(value) for name, value in self.catalog.items()}
             return load_catalog(properties.pop("name", CATALOG_NAME), **properties)
         file = Path(self.path or ".", CATALOG_FILE)
         if not file.exists():
