@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from highwater.pipeline.source_section import DECODE, SOURCE, decoding_of, sourc
 Transform = Callable[[Any], Any]
 """From the DataFrame that was read to the DataFrame to be written."""
 
+LOOPBACK = "127.0.0.1"
 MODES = ("direct", "connector")
 AVAILABLE_NOW = "available-now"
 DEFAULT_TRIGGER = "60s"
@@ -81,6 +83,7 @@ class Definition:
     group: str | None = None
     restart: Restart = Restart()
     metrics_port: int | None = None
+    metrics_address: str = LOOPBACK
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     upkeep: Upkeep | None = None
@@ -158,7 +161,7 @@ def define(data: object, folder: Path = Path(), transform: Transform | None = No
         py_files=_py_files(top, folder, chosen is not None),
         group=group,
         restart=_restart(top.section("restart", "attempts", "backoff", "max_backoff")),
-        metrics_port=_metrics(top.section("metrics", "port")),
+        **_metrics(top.section("metrics", "port", "address")),
         upkeep=_upkeep(top, sink_format),
         **_spark(top.section("spark", "master", "conf")),
         folder=folder,
@@ -226,8 +229,13 @@ def _upkeep(top: Section, sink_format: str) -> Upkeep | None:
     return Upkeep.from_section(top.section("maintenance", *KEYS))
 
 
-def _metrics(section: Section) -> int | None:
-    return section.number("port", 1, 65535)
+def _metrics(section: Section) -> dict[str, Any]:
+    address = section.text("address")
+    try:
+        ip_address(address or LOOPBACK)
+    except ValueError:
+        raise Mistake((*section.place, "address"), f"is {address!r}: expected an IP address, such as 0.0.0.0") from None
+    return {"metrics_port": section.number("port", 1, 65535), "metrics_address": address or LOOPBACK}
 
 
 def _spark(section: Section) -> dict[str, Any]:

@@ -83,6 +83,14 @@ def test_a_file_that_says_nothing_of_it_has_a_batch_a_minute_with_a_limit_of_byt
     assert loaded(tmp_path, limited).source["maxBytesPerTrigger"] == "5000"
 
 
+def test_figures_are_served_on_the_loopback_unless_the_file_names_an_address(tmp_path: Path) -> None:
+    definition = loaded(tmp_path, GOOD + "metrics: {port: 9464}\n")
+    assert (definition.metrics_port, definition.metrics_address) == (9464, "127.0.0.1")
+    assert loaded(tmp_path, GOOD + "metrics: {port: 9464, address: 0.0.0.0}\n").metrics_address == "0.0.0.0"
+    with pytest.raises(BadDefinition, match="metrics.address: is 'here': expected an IP address"):
+        loaded(tmp_path, GOOD + "metrics: {address: here}\n")
+
+
 def test_partitions_are_an_option_of_the_table_and_of_no_topic(tmp_path: Path) -> None:
     by = GOOD.replace("  table: delta", "  partition_by: [country, days(_timestamp)]\n  table: delta")
     assert loaded(tmp_path, by).sink["partitionBy"] == "country,days(_timestamp)"

@@ -30,6 +30,11 @@ class Taken:
     ranges: list[OffsetRange] = field(default_factory=list)
     lost: list[tuple[Log, Lost]] = field(default_factory=list)
     """What of these ranges was no longer there, where the reading goes on all the same."""
+    bad: int = 0
+    """Records that did not fit the schema."""
+
+    def count_bad(self, more: int) -> None:
+        self.bad += more
 
 
 def records(orders: Iterable[pa.RecordBatch], decoding: Decoding, taken: Taken) -> Iterator[pa.RecordBatch]:
@@ -46,7 +51,7 @@ def records(orders: Iterable[pa.RecordBatch], decoding: Decoding, taken: Taken) 
             if not range_.size:
                 continue
             if reading not in ready:
-                make = opened.enter_context(row_making(decoding, reading))
+                make = opened.enter_context(row_making(decoding, reading, taken.count_bad))
                 ready[reading] = opened.enter_context(reading.client()), make
             client, make = ready[reading]
             accepted: list[DataLoss] = []

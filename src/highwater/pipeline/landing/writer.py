@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from highwater.pipeline.checkpoint import Checkpoint
+from highwater.pipeline.checkpoint import Checkpoint, Landed
 from highwater.pipeline.landing.columns import from_spark, landed, with_required
 from highwater.pipeline.landing.direct import RAW, Taken, records
 from highwater.pipeline.landing.files import stage
@@ -46,6 +46,8 @@ class Staged(WriterCommitMessage):
     ranges: list[OffsetRange]
     """What it has read itself; nothing where Spark has read."""
     lost: list[tuple[Log, Lost]] = field(default_factory=list)
+    bad: int = 0
+    """Records that did not fit the schema, of those that it has read itself."""
 
 
 class _Task:
@@ -68,7 +70,7 @@ class _Task:
         taken = Taken()
         rows = records(batches, self.decoding, taken) if self.direct else batches
         files = stage(rows, self.schema, self.shape, self.staging, name)
-        return Staged(query_id, files, taken.ranges, taken.lost)
+        return Staged(query_id, files, taken.ranges, taken.lost, taken.bad)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -93,7 +95,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         ranges = [range_ for message in staged for range_ in message.ranges]
         if self.checkpoint is not None:
             self.checkpoint.sync(batchId)
-            self.checkpoint.note_rows(batchId, sum(file.rows for file in files))
+            rows, size = sum(file.rows for file in files), sum(file.size for file in files)
+            self.checkpoint.note(batchId, Landed(rows, len(files), size, sum(message.bad for message in staged)))
         batch = Batch(
             landing_id=self.landing_id or query_id,
             query_id=query_id,
