@@ -15,6 +15,7 @@ from highwater.cli.command_group import CommandGroup
 from highwater.cli.pipeline_audit import audit
 from highwater.cli.pipeline_file import file_argument, loaded, with_spark
 from highwater.cli.pipeline_position import offsets_of, position
+from highwater.cli.pipeline_replay import replay
 from highwater.cli.pipeline_status import status
 from highwater.cli.tool import fail
 from highwater.client.failures import ClientFailure
@@ -31,6 +32,7 @@ def command() -> None:
     highwater pipeline status           show how it stands, from another terminal
     highwater pipeline position         show or set how far the table has come
     highwater pipeline audit            compare the topics with the table
+    highwater pipeline replay           send dead letters to the topics that they came from
     """
 
 
@@ -167,3 +169,4 @@ def init(folder: Path, bootstrap_server: str | None) -> None:
 command.add_command(status)
 command.add_command(position)
 command.add_command(audit)
+command.add_command(replay)
