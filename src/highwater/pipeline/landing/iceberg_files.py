@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def append(change: Transaction, files: Iterable[DataFile], marks: dict[str, str]) -> None:
-    """As pyiceberg's `add_files`, with files that are described already."""
+    """As pyiceberg adds files, with files that are described already."""
     from pyiceberg.table import TableProperties
 
     metadata = change.table_metadata
