@@ -2,8 +2,8 @@
 
 86 400 is a day with a batch every second. No Spark, no topic: the table's own code commits one small file after
 another, and the upkeep runs every so often, as in a pipeline. Commit times at the end are compared with those at the
-beginning, as medians over windows, and so is the CPU time, which a busy machine does not change. The upkeep is timed for
-itself, since no batch waits for it.
+beginning, as medians over windows, and so is the CPU time, which a busy machine does not change. The upkeep is timed
+for itself, since no batch waits for it.
 """
 
 from __future__ import annotations
