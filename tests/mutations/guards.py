@@ -227,8 +227,8 @@ MUTATIONS = [
     Mutation(
         "F469",
         "tests/unit/pipeline/landing/test_calendar.py::test_a_day_beyond_the_calendar_lands_like_any_other",
-        f"{SRC}pipeline/landing/files.py",
-        "is_within = _lies_within(column.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)",
+        f"{SRC}pipeline/landing/calendar.py",
+        "is_within = _lies_within(column.cast(pa.int32()), FIRST_DAY, LAST_DAY)",
         "is_within = True",
     ),
     Mutation(

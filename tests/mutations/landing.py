@@ -41,7 +41,7 @@ MUTATIONS: list[Mutation] = [
         "F27",
         f"{_UNIT}/test_power.py::test_a_loss_of_power_leaves_the_batch_or_nothing_of_it",
         f"{_LANDING}/delta_log.py",
-        "sync(entry(folder, at))",
+        "sync(self.folder / name)",
         "pass",
     ),
     Mutation(
@@ -55,7 +55,7 @@ MUTATIONS: list[Mutation] = [
         "F27",
         f"{_UNIT}/test_power.py::test_an_entry_of_a_delta_log_that_power_left_half_written_is_put_aside",
         f"{_LANDING}/delta.py",
-        "delta_log.mend(self._log)",
+        "delta_log.mend(Path(self.path, _LOG))",
         "pass",
     ),
     Mutation(
@@ -72,6 +72,13 @@ MUTATIONS: list[Mutation] = [
         f"{_LANDING}/delta.py",
         "check_writable(table)\nknown, marked_at = self._known(table, batch.landing_id, batch.query_id)",
         "known, marked_at = self._known(table, batch.landing_id, batch.query_id)",
+    ),
+    Mutation(
+        "F28",
+        "tests/pipeline/test_object_stores.py::test_an_answer_that_is_lost_doubles_nothing_and_misses_nothing",
+        f"{_LANDING}/delta.py",
+        "if sent and self._has(staged):",
+        "if False:",
     ),
     Mutation(
         "F28",

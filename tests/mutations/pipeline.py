@@ -30,7 +30,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F29",
         "tests/unit/pipeline/test_definition.py::test_a_wrong_file_gives_one_error_that_names_line_and_key",
-        "src/highwater/pipeline/definition.py",
+        "src/highwater/pipeline/coherence.py",
         "_check_loops(definition, selection)",
         "pass",
     ),

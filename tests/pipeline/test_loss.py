@@ -15,8 +15,13 @@ from confluent_kafka.admin import AdminClient
 from highwater.client import Admin, Client, NewTopic, delete_records
 from highwater.cluster import Cluster
 from highwater.model import TopicPartition
+from highwater.pipeline.landing.direct import RAW, Taken, records
+from highwater.pipeline.landing.position import Log, Lost
 from highwater.pipeline.lookup import Found, Lookup
 from highwater.pipeline.loss import DataLoss, Kind
+from highwater.pipeline.ranges import OffsetRange
+from highwater.pipeline.reading import Reading
+from highwater.pipeline.work_orders import to_batch
 from tests.apache import ApacheKafka
 from tests.pipeline.readers import batch_rows, streaming, values
 
@@ -201,6 +206,20 @@ def test_a_log_cut_by_an_unclean_election_is_read_again_from_the_cut(
         assert "TRUNCATED" in caplog.text
     brokers.start(1)
     brokers.wait_for(topic, leader=None, isr={1, 2})
+
+
+def test_a_task_of_direct_mode_says_which_records_were_gone_when_it_came(
+    servers: str, topic: str, produce: Produce
+) -> None:
+    create(servers, topic)
+    produce(servers, topic, numbers(0, 20))
+    with Client(servers) as client:
+        delete_records(client, {TopicPartition(topic, 0): 12})
+    order = to_batch([OffsetRange(topic, "", 0, 0, 20)], Reading(servers, fail_on_data_loss=False))
+    taken = Taken()
+    rows = [row for batch in records([order], RAW, taken) for row in batch["value"].to_pylist()]
+    assert rows == numbered(range(12, 20))
+    assert taken.lost == [(Log(topic, "", 0), Lost(0, 12, Kind.EXPIRED.value))]
 
 
 def test_a_partition_that_one_look_up_misses_is_not_read_again_from_its_beginning(

@@ -47,6 +47,22 @@ def test_a_range_that_never_fills_is_given_up_at_the_deadline(cluster: Cluster, 
             next(batches)
 
 
+def test_a_batch_takes_about_as_many_bytes_as_it_may_and_all_records_come(cluster: Cluster, produce: Produce) -> None:
+    cluster.create_topic("heavy", 2)
+    written = [(number % 2, None, b"%06d" % number + b"." * (1500 if number % 2 else 500)) for number in range(6000)]
+    produce(cluster.bootstrap_servers, "heavy", written)
+    limit = 1_000_000
+    with streaming(cluster.bootstrap_servers, subscribe="heavy", startingOffsets="earliest",
+                   maxBytesPerTrigger=limit) as query:  # fmt: skip
+        batches = []
+        while (rows := query.batch()) is not None:
+            batches.append(rows)
+    sizes = [sum(len(row["value"]) for row in rows) for rows in batches if rows]
+    assert len(sizes) >= 5
+    assert all(limit * 0.7 < size < limit * 1.1 for size in sizes[:-2]), sizes
+    assert sorted(row["value"] for rows in batches for row in rows) == sorted(value for _, _, value in written)
+
+
 def test_the_bounds_of_a_batch_are_found_by_offset_time_and_group(cluster: Cluster, produce: Produce) -> None:
     servers = cluster.bootstrap_servers
     cluster.create_topic("bounds", 2)

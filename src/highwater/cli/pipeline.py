@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,16 +14,12 @@ from rich.console import Console
 from highwater.cli.command_group import CommandGroup
 from highwater.cli.pipeline_audit import audit
 from highwater.cli.pipeline_file import file_argument, loaded, with_spark
-from highwater.cli.pipeline_position import aligned, offsets_of, position, position_lines
+from highwater.cli.pipeline_position import offsets_of, position
+from highwater.cli.pipeline_replay import replay
+from highwater.cli.pipeline_status import status
 from highwater.cli.tool import fail
-from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
-from highwater.client.groups import Groups
-from highwater.client.offsets import LATEST, FoundOffset, list_offsets
 from highwater.errors import KafkaError
-
-SECONDS = 10.0
-"""How long `status` waits for the cluster."""
 
 
 @click.group(name="pipeline", cls=CommandGroup)
@@ -39,6 +32,7 @@ def command() -> None:
     highwater pipeline status           show how it stands, from another terminal
     highwater pipeline position         show or set how far the table has come
     highwater pipeline audit            compare the topics with the table
+    highwater pipeline replay           send dead letters to the topics that they came from
     """
 
 
@@ -125,10 +119,11 @@ def _run(file: Path, definition: Any, port: int | None, master: str | None, once
     try:
         metrics = None if port is None else Metrics(definition, port)
     except OSError as error:
-        fail(f"metrics cannot be served on port {port}: {error.strerror}; --metrics-port takes another")
+        where = f"port {port} of {definition.metrics_address}"
+        fail(f"metrics cannot be served on {where}: {error.strerror}; --metrics-port takes another")
     click.echo(_summary(definition))
     if metrics is not None:
-        click.echo(f"metrics http://127.0.0.1:{metrics.port}/metrics")
+        click.echo(f"metrics http://{definition.metrics_address}:{metrics.port}/metrics")
     try:
         with Display(Console()) as display:
             job = Job(file, definition, display, metrics, master=master, once=once, lock=lock)
@@ -152,89 +147,6 @@ def _summary(definition: Any) -> str:
     return f"{definition.name}: {source} -> {target} ({definition.mode}, {definition.trigger})"
 
 
-@command.command("status")
-@file_argument
-def status(file: Path) -> None:
-    """Show the last progress of FILE's pipeline, and how far its group is behind."""
-    definition = loaded(file)
-    from highwater.pipeline.job import status_file
-
-    path = status_file(definition)
-    if path is None:
-        fail(f"the checkpoint {definition.checkpoint} is not on this machine: there is nothing to read")
-    try:
-        status = json.loads(path.read_text())
-    except FileNotFoundError:
-        fail(f"{definition.name} has not run yet: there is no {path}")
-    except (OSError, ValueError) as error:
-        fail(f"{path}: {error}")
-    for line in _status_lines(status):
-        click.echo(line)
-    if definition.sink_format == "highwater-table":
-        for line in position_lines(definition):
-            click.echo(line)
-    if definition.group is None:
-        click.echo("the source has no group: its lag is that of the last batch")
-        return
-    try:
-        for line in _group_lag(definition, definition.group):
-            click.echo(line)
-    except (KafkaError, ClientFailure, ValueError) as error:
-        fail(f"group {definition.group}: {error}")
-
-
-def _status_lines(status: dict[str, Any]) -> Iterator[str]:
-    alive = _is_alive(status["pid"])
-    state = (
-        status["state"]
-        if alive or status["state"] in ("stopped", "finished", "failed")
-        else "gone (it did not stop in order)"
-    )
-    counts = ("records", "rows", "batches", "restarts")
-    yield f"{status['name']}  {state}  {_counted(status, counts)}"
-    if (last := status["last"]) is not None:
-        ago = max(0.0, time.time() - status["last_at"])
-        yield (
-            f"last batch {last['batch_id']}, {ago:.0f} s ago: "
-            f"{_counted(last, ('records', 'rows'))} seconds={last['seconds']:.3f} lag={last['lag']}"
-        )
-    if status["trouble"]:
-        yield f"last trouble: {status['trouble']}"
-
-
-def _counted(status: dict[str, Any], names: tuple[str, ...]) -> str:
-    """An earlier version wrote only rows."""
-    return " ".join(f"{name}={status[name]}" for name in names if name in status)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _group_lag(definition: Any, group: str) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG")]
-    servers, security = definition.bootstrap_servers, definition.security
-    with Client(servers, timeout=SECONDS, request_timeout=SECONDS, security=security) as client:
-        committed = Groups(client).committed(group)
-        ends = list_offsets(client, dict.fromkeys(committed, LATEST))
-        for partition in sorted(committed):
-            at = committed[partition].offset
-            rows.append((group, partition.topic, str(partition.partition), str(at), *_end_and_lag(at, ends[partition])))
-    yield from aligned(rows)
-
-
-def _end_and_lag(committed: int, end: FoundOffset | KafkaError | None) -> tuple[str, str]:
-    if isinstance(end, FoundOffset):
-        return str(end.offset), str(end.offset - committed)
-    return "-", "-" if end is None else str(end)
-
-
 @command.command("init")
 @click.argument("folder", type=click.Path(path_type=Path), default=".")
 @click.option("--bootstrap-server", metavar="HOST:PORT,…",
@@ -254,5 +166,7 @@ def init(folder: Path, bootstrap_server: str | None) -> None:
     click.echo(f"\nNext: {'' if up is None else f'{up}, then '}what {folder / 'README.md'} says.")
 
 
+command.add_command(status)
 command.add_command(position)
 command.add_command(audit)
+command.add_command(replay)

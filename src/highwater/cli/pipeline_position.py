@@ -32,6 +32,10 @@ def position_lines(definition: Any) -> Iterator[str]:
     if skips:
         said = [(log.topic, str(log.partition), f"{skip.begin}-{skip.end}", skip.reason) for log, skip in skips]
         yield from aligned([("SKIPPED", "PARTITION", "OFFSETS", "REASON"), *said])
+    losses = [(log, each) for log, found in sorted(position.lost.items()) for each in found]
+    if losses:
+        said = [(log.topic, str(log.partition), f"{each.begin}-{each.end}", each.reason) for log, each in losses]
+        yield from aligned([("LOST", "PARTITION", "OFFSETS", "REASON"), *said])
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

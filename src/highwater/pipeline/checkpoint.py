@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from highwater.pipeline.landing.folder import make_folder, sync
 from highwater.pipeline.offsets import Positions, is_initial
@@ -23,6 +24,17 @@ NOTED_BATCHES = 200
 """Spark itself reports the last hundred."""
 _VERSION = "v1"
 _NONE_YET = "-"
+
+
+class Landed(NamedTuple):
+    """What a batch brings into a table."""
+
+    rows: int
+    files: int = 0
+    size: int = 0
+    """Bytes of the files."""
+    bad: int = 0
+    """Records that did not fit the schema; counted in direct mode alone."""
 
 
 class InUse(ValueError):
@@ -63,20 +75,20 @@ class Checkpoint:
     def is_empty(self) -> bool:
         return self.first() is None
 
-    def note_rows(self, number: int, rows: int) -> None:
-        """Notes how many rows a batch lands, for reports. The note may be lost in a power cut."""
+    def note(self, number: int, landed: Landed) -> None:
+        """Notes what a batch lands, for reports. The note may be lost in a power cut."""
         if not self.folder.is_dir():
             return
-        lines = [*self._noted(), f"{number} {rows}"][-NOTED_BATCHES:]
+        lines = [*self._noted(), " ".join(map(str, (number, *landed)))][-NOTED_BATCHES:]
         path = self.folder / ROWS
         new = path.with_name(f".{ROWS}.new")
         new.write_text("\n".join(lines) + "\n")
         new.replace(path)
 
-    def rows(self, number: int) -> int:
-        """0 of a batch that noted none: without a task there are none."""
-        noted = (line.split() for line in reversed(self._noted()))
-        return next((int(rows) for batch, rows in noted if int(batch) == number), 0)
+    def landed(self, number: int) -> Landed:
+        """Nothing of a batch that noted none: without a task there is none. An earlier version noted rows alone."""
+        noted = ([int(each) for each in line.split()] for line in reversed(self._noted()))
+        return next((Landed(*rest) for batch, *rest in noted if batch == number), Landed(0))
 
     def _noted(self) -> list[str]:
         try:

@@ -15,7 +15,7 @@ from highwater.client.fetched import Fetched
 from highwater.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
 from highwater.errors import Code, KafkaError, is_retriable
 from highwater.model import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_text
-from highwater.pipeline.loss import Losses, deleted, expired, recreated, truncated
+from highwater.pipeline.loss import DataLoss, Losses, deleted, expired, recreated, truncated
 from highwater.pipeline.ranges import NO_EPOCH, OffsetRange
 from highwater.pipeline.reading import Reading
 from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -43,13 +43,15 @@ class _Sent(NamedTuple):
 class RangeFetch:
     """Reads [start, end) of one partition of one life of its topic."""
 
-    def __init__(self, client: Client, reading: Reading, range_: OffsetRange) -> None:
+    def __init__(
+        self, client: Client, reading: Reading, range_: OffsetRange, accepted: list[DataLoss] | None = None
+    ) -> None:
         self._client = client
         self._reading = reading
         self._range = range_
         self._partition = TopicPartition(range_.topic, range_.partition)
         self._topic_id = uuid_from_text(range_.topic_id) if range_.topic_id else ZERO_UUID
-        self._losses = Losses(reading.fail_on_data_loss)
+        self._losses = Losses(reading.fail_on_data_loss, accepted)
         self._position = range_.start
         self._end = range_.end
         self._moved_at = time.monotonic()

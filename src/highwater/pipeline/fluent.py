@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from highwater.pipeline.decode.struct_types import schema_text
 from highwater.pipeline.definition import DEFAULT_TRIGGER, Definition, Transform, define
 from highwater.pipeline.display import Display
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
     from highwater.pipeline.job import JobStatus
     from highwater.pipeline.metrics import Metrics
@@ -37,18 +39,18 @@ class Pipeline:
         topic: str | list[str] | None = None,
         pattern: str | None = None,
         decode: str | None = None,
-        schema: str | None = None,
+        schema: str | StructType | None = None,
         keep: list[str] | None = None,
         dead_letters: str | None = None,
         null_values: str | None = None,
         **settings: Any,
     ) -> Pipeline:
-        """`settings`: group, starting_offsets, max_offsets_per_trigger, options."""
+        """`settings`: group, starting_offsets, max_offsets_per_trigger, max_bytes_per_trigger, options."""
         source = {"bootstrap_servers": bootstrap_servers, "topic": topic, "pattern": pattern, **settings}
         self._data["source"] = source
         self._data["decode"] = {
             "format": decode,
-            "schema": schema,
+            "schema": None if schema is None else schema_text(schema),
             "keep": keep,
             "dead_letters": dead_letters,
             "null_values": null_values,

@@ -38,13 +38,17 @@ class DataLoss(Exception):
 class Losses:
     """Raises a loss, or warns of it once where the reader may go on."""
 
-    def __init__(self, fail: bool) -> None:
+    def __init__(self, fail: bool, accepted: list[DataLoss] | None = None) -> None:
+        """`accepted` gets those with which the reader went on."""
         self._fail = fail
+        self._accepted = accepted
         self._warned: dict[str, None] = {}
 
     def report(self, loss: DataLoss) -> None:
         if self._fail:
             raise loss
+        if self._accepted is not None:
+            self._accepted.append(loss)
         said = str(loss)
         if said not in self._warned:
             self._warned[said] = None

@@ -45,7 +45,7 @@ _SELECTIONS: dict[str, Callable[[str], Selection]] = {
 }
 _STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-_PER_TRIGGER = ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay")
+_PER_TRIGGER = ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay")
 KNOWN = (
     *_SELECTIONS,
     *_STARTING,
@@ -97,6 +97,7 @@ class SourceOptions:
     latest_if_no_match: bool
     min_offsets: int | None
     max_offsets: int | None
+    max_bytes: int | None
     max_delay: float
     min_partitions: int | None
     max_records: int | None
@@ -134,6 +135,7 @@ class SourceOptions:
             latest_if_no_match=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
             min_offsets=smallest,
             max_offsets=largest,
+            max_bytes=given.number("maxBytesPerTrigger", 1),
             max_delay=given.duration("maxTriggerDelay", "15m"),
             min_partitions=given.number("minPartitions", 1),
             max_records=given.number("maxRecordsPerPartition", 1),

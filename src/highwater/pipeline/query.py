@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from highwater.model import TopicPartition
-from highwater.pipeline.checkpoint import Checkpoint
+from highwater.pipeline.checkpoint import Checkpoint, Landed
 from highwater.pipeline.definition import Definition, Transform
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.maintenance import Maintenance
@@ -47,6 +47,11 @@ class Report:
     lag: int
     """Offsets that were there and not yet read."""
     query_id: str
+    files: int = 0
+    size: int = 0
+    """Bytes of the files that were landed."""
+    bad: int = 0
+    """Records that did not fit the schema; counted in direct mode alone."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -177,27 +182,31 @@ def _has_run(progress: dict[str, Any]) -> bool:
     return "addBatch" in progress["durationMs"]
 
 
-def _landed(definition: Definition, progress: dict[str, Any]) -> int | None:
+def _landed(definition: Definition, progress: dict[str, Any]) -> Landed | None:
     """None if it is unknown, for example for a table whose checkpoint is elsewhere."""
     if definition.sink_format != "highwater-table":
-        return int(progress["numInputRows"])
+        return Landed(int(progress["numInputRows"]))
     checkpoint = Checkpoint.at(definition.checkpoint)
-    return None if checkpoint is None else checkpoint.rows(progress["batchId"])
+    return None if checkpoint is None else checkpoint.landed(progress["batchId"])
 
 
-def report(progress: dict[str, Any], rows: int | None = None) -> Report:
-    """From Spark's progress of a batch. If the rows are not known, the records are counted instead."""
+def report(progress: dict[str, Any], landed: Landed | None = None) -> Report:
+    """From Spark's progress of a batch. If what has landed is not known, the records are counted instead."""
     source = progress["sources"][0]
     start, end, latest = (_positions(source.get(name)) for name in ("startOffset", "endOffset", "latestOffset"))
     records = sum(_count(at, position.offset, start, end) for at, position in end.at.items()) if start.at else 0
     lag = sum(max(0, position.offset - _offset(end, at)) for at, position in latest.at.items())
+    known = Landed(records) if landed is None else landed
     return Report(
         batch_id=progress["batchId"],
         records=records,
-        rows=records if rows is None else rows,
+        rows=known.rows,
         seconds=progress.get("durationMs", {}).get("triggerExecution", 0) / 1000,
         lag=lag,
         query_id=str(progress["id"]),
+        files=known.files,
+        size=known.size,
+        bad=known.bad,
     )
 
 

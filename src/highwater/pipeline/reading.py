@@ -15,6 +15,8 @@ from highwater.wire.compression import TooLarge
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from highwater.pipeline.loss import DataLoss
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -55,16 +57,23 @@ class Columns:
     headers: bool = False
 
 
-def read_with(client: Client, reading: Reading, range_: OffsetRange, columns: Columns) -> Iterator[pa.RecordBatch]:
+def read_with(
+    client: Client,
+    reading: Reading,
+    range_: OffsetRange,
+    columns: Columns,
+    accepted: list[DataLoss] | None = None,
+) -> Iterator[pa.RecordBatch]:
     """Batches in offset order with the kernel's columns (key, value, offset, timestamp, timestamp_type, headers).
 
     Gaps of compaction and of transaction markers are passed over. Raises DataLoss, with what became of the missing
-    records, unless the reading allows it; then what is left is read. Several ranges may share the client.
+    records, unless the reading allows it; then what is left is read, and `accepted` has the losses. Several ranges may
+    share the client.
     """
     from highwater.pipeline.fetching import RangeFetch
 
     holes = [each for each in reading.skipped if each.is_of(range_)]
-    for fetched in RangeFetch(client, reading, range_).fetched():
+    for fetched in RangeFetch(client, reading, range_, accepted).fetched():
         try:
             for start, end in left(fetched.start, range_.end, holes):
                 yield from replace(fetched, start=start).columns(

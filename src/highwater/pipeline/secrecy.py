@@ -14,6 +14,9 @@ from highwater.client.security import WRITTEN_OUT, Security, is_of_security
 PREFIX = "kafka."
 _TELLING = re.compile(r"ssl|jaas|password|passwd|secret|token|credential|key", re.IGNORECASE)
 
+_STORED = re.compile(r"secret|token|passw|credential|account.?key|sas", re.IGNORECASE)
+_REFERENCE = re.compile(r"\$\{(env|file|directory):")
+
 
 def may_be_secret(name: str) -> bool:
     """Whether the value of an option that we do not know is better not shown."""
@@ -38,3 +41,10 @@ def check_references(options: Mapping[str, str]) -> None:
     """Raises ValueError for a secret that is written out."""
     if (name := security_of(options).open_secret) is not None:
         raise ValueError(f"{PREFIX}{name}: the secret in it {WRITTEN_OUT}")
+
+
+def check_stores(options: Mapping[str, str]) -> None:
+    """Raises ValueError for a secret of an object store or a catalog that is written out."""
+    for name, value in options.items():
+        if name.lower().startswith(("storage.", "catalog.")) and _STORED.search(name) and not _REFERENCE.search(value):
+            raise ValueError(f"{name}: the secret in it {WRITTEN_OUT}")

@@ -112,6 +112,13 @@ class Section:
             name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in inner._data.items()
         }
 
+    def add_options(self, options: dict[str, str]) -> None:
+        """Adds the rest of a section to what its keys say: options under their own names."""
+        for name, value in self.settings("options").items():
+            if name.lower() in {known.lower() for known in options}:
+                raise Mistake((*self.place, "options", name), f"is already set by a key of {self.place[0]}")
+            options[name] = value
+
 
 def _shown(value: object) -> str:
     if value is None:

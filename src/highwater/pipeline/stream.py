@@ -25,12 +25,16 @@ from highwater.pipeline.offsets import INITIAL, Position, Positions, is_initial
 from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.progress import GroupProgress
 from highwater.pipeline.ranges import OffsetRange
+from highwater.pipeline.record_sizes import FEW, RecordSizes
 from highwater.pipeline.rows import Rows
 from highwater.pipeline.tasks import Task, read_task
 from highwater.pipeline.typed_rows import TypedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_MANY = 2**62
+"""Rows, for Spark to see that there is a limit."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,6 +60,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(self._options.max_offsets)
         if self._options.min_offsets is not None:
             return ReadMinRows(self._options.min_offsets)
+        if self._options.max_bytes is not None:
+            return ReadMaxRows(_MANY)
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -95,12 +101,14 @@ class _Session:
         self._lookup = Lookup(options)
         self._continuity = Continuity(self._lookup, Losses(options.reading.fail_on_data_loss))
         self._progress = None if options.group_id is None else GroupProgress(options.reading, options.group_id)
+        self._sizes = RecordSizes(options.reading)
         self._target: Positions | None = None
         self._last_batch_at = -math.inf
         self.latest: Positions | None = None
 
     def close(self) -> None:
         self._lookup.close()
+        self._sizes.close()
         if self._progress is not None:
             self._progress.close()
 
@@ -126,8 +134,7 @@ class _Session:
         if limits:
             if self._is_too_little(begins, ends):
                 return start
-            if self._options.max_offsets is not None:
-                ends = planning.limited(begins, ends, self._options.max_offsets)
+            ends = self._limited(begins, ends)
         # Where nothing is read the epoch stays as it was: Spark takes any difference for news.
         at = {
             partition: starts[partition] if end == begins[partition] else Position(end, self.latest.at[partition].epoch)
@@ -135,6 +142,16 @@ class _Session:
         }
         at |= self._continuity.missing(sound)
         return Positions({topic: sound.topic_id(topic) or self.latest.topic_id(topic) for topic, _ in at}, at).to_json()
+
+    def _limited(
+        self, begins: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        if self._options.max_offsets is not None:
+            ends = planning.limited(begins, ends, self._options.max_offsets)
+        if self._options.max_bytes is not None and planning.backlog(begins, ends) > FEW:
+            most = self._options.max_bytes / self._sizes.mean(begins, ends)
+            ends = planning.limited(begins, ends, max(1, int(most)))
+        return ends
 
     def _present(self, positions: Positions) -> Positions:
         absent = self._continuity.missing(positions)

@@ -33,8 +33,11 @@ def columns_for(decoding: Decoding) -> Columns:
 
 
 @contextmanager
-def row_making(decoding: Decoding, reading: Reading) -> Iterator[Making]:
-    """Makes rows in the schema of the decoding. On leaving, every dead letter is stored."""
+def row_making(
+    decoding: Decoding, reading: Reading, count_bad: Callable[[int], None] = lambda _: None
+) -> Iterator[Making]:
+    """Makes rows in the schema of the decoding. On leaving, every dead letter is stored. `count_bad` hears of how many
+    records did not fit."""
     decoder = decoding.decoder()
     with ExitStack() as open_things:
         letters = None
@@ -56,6 +59,7 @@ def row_making(decoding: Decoding, reading: Reading) -> Iterator[Making]:
             # In direct mode only here both are known: the sink has the dead letters, the source the topics.
             check_no_loop(Subscribed((range_.topic,)), decoding.dead_letter_topic)
             decoded = decoder.decode(made, Origin(range_.topic, range_.partition))
+            count_bad(decoded.bad.num_rows)
             if letters is not None:
                 letters.write(decoded.bad)
             return decoding.rows(decoded)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from highwater.model import TopicPartition
-from highwater.pipeline.checkpoint import NOTED_BATCHES, ROWS, Checkpoint, InUse
+from highwater.pipeline.checkpoint import NOTED_BATCHES, ROWS, Checkpoint, InUse, Landed
 from highwater.pipeline.landing.spark_offsets import has_past, reaches_of
 from highwater.pipeline.offsets import INITIAL, Position, Positions
 
@@ -134,11 +134,17 @@ def test_two_sources_that_read_one_topic_have_no_offsets_to_compare(tmp_path: Pa
 
 def test_the_rows_of_the_last_batches_are_noted(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "checkpoint")
-    checkpoint.note_rows(0, 1)
-    assert checkpoint.rows(0) == 0, "without a checkpoint there is nothing to note it in"
+    checkpoint.note(0, Landed(1))
+    assert checkpoint.landed(0) == Landed(0), "without a checkpoint there is nothing to note it in"
     checkpoint.folder.mkdir()
     for number in range(NOTED_BATCHES + 1):
-        checkpoint.note_rows(number, number * 10)
-    checkpoint.note_rows(7, 3)  # tried again, with other rows
-    assert [checkpoint.rows(number) for number in (1, 7, NOTED_BATCHES)] == [0, 3, NOTED_BATCHES * 10]
+        checkpoint.note(number, Landed(number * 10, 2, 300, 4))
+    checkpoint.note(7, Landed(3))  # tried again, with other rows
+    found = [checkpoint.landed(number) for number in (1, 7, NOTED_BATCHES)]
+    assert found == [Landed(0), Landed(3), Landed(NOTED_BATCHES * 10, 2, 300, 4)]
+    (checkpoint.folder / ROWS).write_text("5 70\n")
+    assert checkpoint.landed(5) == Landed(70), "as an earlier version has noted it"
+    checkpoint.note(6, Landed(1))
+    for number in range(NOTED_BATCHES):
+        checkpoint.note(number, Landed(number))
     assert len((checkpoint.folder / ROWS).read_text().splitlines()) == NOTED_BATCHES

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from highwater.pipeline import Pipeline
 from highwater.pipeline.decode import BadSchema, parse_schema
+from highwater.pipeline.decode.struct_types import schema_text
 
 
 def test_every_type_has_its_arrow_type() -> None:
@@ -65,3 +67,25 @@ def test_a_mistake_is_named_with_its_place(ddl: str, reason: str) -> None:
     with pytest.raises(BadSchema) as refused:
         parse_schema(ddl)
     assert reason in str(refused.value)
+
+
+def test_a_schema_of_sparks_own_types_says_the_same_in_words() -> None:
+    from pyspark.sql import types as spark
+
+    inner = spark.StructType([spark.StructField("x", spark.DecimalType(10, 2), False)])
+    schema = spark.StructType(
+        [
+            spark.StructField("id", spark.LongType(), False),
+            spark.StructField("a `b`", spark.ArrayType(inner)),
+            spark.StructField("m", spark.MapType(spark.StringType(), spark.TimestampNTZType())),
+            spark.StructField("at", spark.TimestampType()),
+        ]
+    )
+    wanted = (
+        "id BIGINT NOT NULL, `a ``b``` ARRAY<STRUCT<x: DECIMAL(10, 2) NOT NULL>>, "
+        "m MAP<STRING, TIMESTAMP_NTZ>, at TIMESTAMP"
+    )
+    assert parse_schema(schema_text(schema)) == parse_schema(wanted)
+    assert schema_text("id BIGINT") == "id BIGINT"
+    said = Pipeline("orders").source("127.0.0.1:9092", topic="orders", decode="json", schema=schema)
+    assert parse_schema(said.sink(table="delta", path="t").definition().sink["schema"]) == parse_schema(wanted)

@@ -61,6 +61,7 @@ def test_a_good_file_gives_the_options_of_source_and_sink(tmp_path: Path) -> Non
         "subscribe": "orders",
         "kafka.group.id": "orders-lake",
         "kafka.isolation.level": "read_committed",
+        "maxBytesPerTrigger": str(1 << 30),
         "emit": "ranges",
     }
     assert definition.sink_format == "highwater-table"
@@ -75,6 +76,30 @@ def test_a_good_file_gives_the_options_of_source_and_sink(tmp_path: Path) -> Non
     }
     assert definition.checkpoint == str(tmp_path / "checkpoints/orders")
     assert definition.trigger_seconds == 1.0
+
+
+def test_a_file_that_says_nothing_of_it_has_a_batch_a_minute_with_a_limit_of_bytes(tmp_path: Path) -> None:
+    assert loaded(tmp_path, GOOD.replace("trigger: 1s\n", "")).trigger_seconds == 60.0
+    limited = GOOD.replace("  group:", "  max_bytes_per_trigger: 5000\n  group:")
+    assert loaded(tmp_path, limited).source["maxBytesPerTrigger"] == "5000"
+
+
+def test_figures_are_served_on_the_loopback_unless_the_file_names_an_address(tmp_path: Path) -> None:
+    definition = loaded(tmp_path, GOOD + "metrics: {port: 9464}\n")
+    assert (definition.metrics_port, definition.metrics_address) == (9464, "127.0.0.1")
+    assert loaded(tmp_path, GOOD + "metrics: {port: 9464, address: 0.0.0.0}\n").metrics_address == "0.0.0.0"
+    with pytest.raises(BadDefinition, match="metrics.address: is 'here': expected an IP address"):
+        loaded(tmp_path, GOOD + "metrics: {address: here}\n")
+
+
+def test_partitions_are_an_option_of_the_table_and_of_no_topic(tmp_path: Path) -> None:
+    by = GOOD.replace("  table: delta", "  partition_by: [country, days(_timestamp)]\n  table: delta")
+    assert loaded(tmp_path, by).sink["partitionBy"] == "country,days(_timestamp)"
+    with pytest.raises(BadDefinition, match=r"sink.partition_by: option partitionBy: 'weeks\(at\)' is no partition"):
+        loaded(tmp_path, by.replace("days(_timestamp)", "weeks(at)"))
+    topic = GOOD[: GOOD.index("sink:")] + "sink: {topic: clean, partition_by: id}\n"
+    with pytest.raises(BadDefinition, match="sink.partition_by: is of a table, and the sink is a topic"):
+        loaded(tmp_path, topic)
 
 
 def test_what_was_aborted_lands_only_where_the_file_says_so(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from highwater.pipeline.job import JobStatus, status_file
 from highwater.pipeline.metrics import Metrics
 from highwater.pipeline.query import Report
 
-REPORT = Report(batch_id=3, records=1500, rows=1400, seconds=0.5, lag=20, query_id="q")
+REPORT = Report(batch_id=3, records=1500, rows=1400, seconds=0.5, lag=20, query_id="q", files=2, size=700, bad=3)
 
 
 @pytest.fixture
@@ -65,6 +68,9 @@ def test_figures_are_served_for_prometheus(definition: Definition, tmp_path: Pat
     for name, value in {
         "records_total": 3000,
         "rows_total": 2800,
+        "bad_records_total": 6,
+        "files_total": 4,
+        "landed_bytes_total": 1400,
         "batches_total": 2,
         "batch_seconds_sum": 1,
         "lag": 20,
@@ -73,6 +79,19 @@ def test_figures_are_served_for_prometheus(definition: Definition, tmp_path: Pat
         "table_bytes": 5,
     }.items():
         assert f'highwater_pipeline_{name}{{pipeline="orders"}} {float(value)}\n' in text
+    [finished] = re.findall(r"\nhighwater_pipeline_last_batch_timestamp_seconds\{.*\} (\S+)", text)
+    assert time.time() - 600 < float(finished) <= time.time()
+
+
+def test_figures_are_served_at_the_address_that_the_file_names(definition: Definition) -> None:
+    metrics = Metrics(replace(definition, metrics_address="127.0.0.2"), 0)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.2:{metrics.port}/metrics", timeout=30) as answer:
+            assert answer.status == 200
+        with pytest.raises(OSError, match="refused"):
+            urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=30)
+    finally:
+        metrics.close()
 
 
 def test_a_folder_that_is_gone_before_it_is_looked_into_has_no_size(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from highwater.model import TopicPartition
-from highwater.pipeline.checkpoint import Checkpoint, InUse
+from highwater.pipeline.checkpoint import Checkpoint, InUse, Landed
 from highwater.pipeline.definition import Definition, define
 from highwater.pipeline.offsets import INITIAL, Position, Positions
 from highwater.pipeline.query import Report, follow, report, sole_driver, transform_of
@@ -31,9 +31,10 @@ def test_rows_are_counted_by_offsets_and_lag_by_what_is_left() -> None:
 
 
 def test_records_are_counted_by_offsets_and_rows_by_what_landed() -> None:
-    seen = report(progress(positions(10, 5), positions(30, 5), positions(31, 9)), rows=18)
+    seen = report(progress(positions(10, 5), positions(30, 5), positions(31, 9)), Landed(18, 2, 300, 1))
+    assert (seen.files, seen.size, seen.bad) == (2, 300, 1)
     assert (seen.records, seen.rows) == (20, 18)
-    none_fitted = report(progress(positions(10, 5), positions(30, 5), positions(31, 9)), rows=0)
+    none_fitted = report(progress(positions(10, 5), positions(30, 5), positions(31, 9)), Landed(0))
     assert (none_fitted.records, none_fitted.rows) == (20, 0)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from highwater.client.admin import Admin, ResourceType
@@ -171,13 +172,26 @@ class _Comparison:
         """Where the rows of the table come from. A file without the columns has null there."""
         if not self.contents.files:
             return self.spark.createDataFrame([], _TYPES)
-        # Spark would take these for patterns.
-        files = [re.sub(r"([\\\[\]{}*?])", r"\\\1", file) for file in self.contents.files]
         if not names:
-            return self.spark.read.parquet(*files)
-        kinds = ("STRING", "INT", "BIGINT")
-        schema = ", ".join(f"`{name}` {kind}" for name, kind in zip(names, kinds, strict=True))
-        return self.spark.read.schema(schema).parquet(*files).toDF(*PLACE)
+            return self.spark.read.parquet(*map(_literal, self.contents.files))
+        kinds = dict(zip(names, ("STRING", "INT", "BIGINT"), strict=True))
+        return reduce(lambda one, other: one.unionAll(other), self._parts(kinds)).toDF(*PLACE)
+
+    def _parts(self, kinds: Mapping[str, str]) -> Iterator[DataFrame]:
+        """Files that have the columns, and those of each partition that has some of them as its values."""
+        from pyspark.sql import functions as f
+
+        by_values: dict[tuple[tuple[str, str | None], ...], list[str]] = {}
+        for file in self.contents.files:
+            constants = self.contents.constants.get(file, {})
+            values = tuple((name, constants[name]) for name in kinds if name in constants)
+            by_values.setdefault(values, []).append(_literal(file))
+        schema = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
+        for values, files in by_values.items():
+            rows = self.spark.read.schema(schema).parquet(*files)
+            for name, value in values:
+                rows = rows.withColumn(name, f.lit(value).cast(kinds[name]))
+            yield rows
 
     def _expected(self) -> DataFrame:
         """Each record of the topics within what is compared, and whether it has no row on purpose."""
@@ -267,6 +281,11 @@ class _Comparison:
         )
         met = rows.join(segments, on, how)
         return met.drop(segments["topic"], segments["partition"], "begin", "end")
+
+
+def _literal(file: str) -> str:
+    """A path that Spark does not take for a pattern."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", file)
 
 
 def _bounds(segments: list[Segment]) -> dict[str, dict[int, tuple[int, int]]]:

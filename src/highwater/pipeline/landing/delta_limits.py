@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from highwater.pipeline.landing.partitioning import PartitionField, Partitioning, check, is_partition_type, spoken
 from highwater.pipeline.landing.rule import LandingError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable as OpenTable
     from deltalake import Schema
 
@@ -25,13 +27,17 @@ _COMPUTED = {
 
 def check_writable(table: OpenTable) -> None:
     """Raises LandingError, with what would have to change."""
+    import pyarrow as pa
+
     metadata = table.metadata()
     where = table.table_uri
-    if metadata.partition_columns:
-        raise LandingError(
-            f"{where} is partitioned by {', '.join(metadata.partition_columns)}: only tables without partitions are "
-            "supported"
-        )
+    kinds = pa.schema(table.schema())
+    for name in metadata.partition_columns:
+        if not is_partition_type(kinds.field(name).type):
+            raise LandingError(
+                f"{where} is partitioned by {name}, which is {kinds.field(name).type}: only numbers without fractions, "
+                "texts, dates and booleans are supported"
+            )
     settings = metadata.configuration
     if constraints := sorted(name for name in settings if name.startswith(_CONSTRAINT)):
         name, condition = constraints[0].removeprefix(_CONSTRAINT), settings[constraints[0]]
@@ -65,3 +71,32 @@ def check_plain(table: OpenTable) -> None:
 def required(schema: Schema) -> tuple[str, ...]:
     """Columns that may not be null."""
     return tuple(field.name for field in schema.fields if not field.nullable)
+
+
+def with_units(schema: pa.Schema, fields: tuple[PartitionField, ...]) -> pa.Schema:
+    """And the columns that partitions by time need: Delta partitions by columns alone."""
+    import pyarrow as pa
+
+    kinds = {"days": pa.date32()}
+    new = [pa.field(field.name, kinds.get(field.unit, pa.string())) for field in fields if field.unit]
+    return pa.schema([*schema, *new])
+
+
+def partitioning_of(table: OpenTable, asked: tuple[PartitionField, ...], rows: pa.Schema) -> Partitioning:
+    """How the table is partitioned. Raises LandingError where the rows cannot be shared out so, or where something else
+    is asked for."""
+    present = table.metadata().partition_columns
+    fields = asked or tuple(map(PartitionField, present))
+    if [field.name for field in fields] != present:
+        has = ", ".join(present) or "nothing"
+        raise LandingError(
+            f"{table.table_uri} is partitioned by {has}, and not by {spoken(asked)} as partitionBy says: a table keeps "
+            f"its partitions, so land in a new one"
+        )
+    if missing := [field.column for field in fields if field.column not in rows.names]:
+        raise LandingError(
+            f"{table.table_uri} is partitioned by {', '.join(present)}, and the rows have no column {missing[0]}: say "
+            f"with partitionBy of which column it is made, such as days(COLUMN)"
+        )
+    check(fields, rows)
+    return Partitioning(fields, are_in_files=False)

@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 from highwater.pipeline.landing.folder import sync
-from highwater.pipeline.landing.position import Interval, Log, Position, Skip
+from highwater.pipeline.landing.position import Interval, Log, Lost, Position, Skip
+from highwater.pipeline.landing.rule import LandingError
 
 _ENTRY = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..+)?\.(parquet|json)")
@@ -37,6 +39,7 @@ class Marks:
         drivers: dict[str, int] = {}
         found: dict[Log, dict[int, dict[str, int]]] = {}
         skipped: dict[Log, tuple[Skip, ...]] = {}
+        lost: dict[Log, tuple[Lost, ...]] = {}
         for name, value in self.versions.items():
             match name.split("/"):
                 case [start, landing, "driver", query_id] if (start, landing) == (_PREFIX, landing_id):
@@ -48,6 +51,13 @@ class Marks:
                     log = Log(topic, topic_id, int(partition))
                     skip = Skip(int(begin), value, unquote(reason))
                     skipped[log] = tuple(sorted((*skipped.get(log, ()), skip)))
+                case [start, landing, "lost", topic, topic_id, partition, begin, reason] if (start, landing) == (
+                    _PREFIX,
+                    landing_id,
+                ):
+                    log = Log(topic, topic_id, int(partition))
+                    each = Lost(int(begin), value, unquote(reason))
+                    lost[log] = tuple(sorted((*lost.get(log, ()), each)))
                 case [start, landing, topic, topic_id, partition, index, what] if (start, landing) == (
                     _PREFIX,
                     landing_id,
@@ -57,7 +67,7 @@ class Marks:
         seq = self.versions.get(seq_mark(landing_id))
         if seq is None:
             return None
-        return Position(seq, drivers, {log: _intervals(found[log]) for log in sorted(found)}, skipped)
+        return Position(seq, drivers, {log: _intervals(found[log]) for log in sorted(found)}, skipped, lost)
 
     def landings(self) -> list[str]:
         """All that have a position."""
@@ -83,6 +93,9 @@ def position_marks(landing_id: str, position: Position) -> dict[str, int]:
     for log, skips in position.skipped.items():
         start = f"{_PREFIX}/{landing_id}/skipped/{log.topic}/{log.topic_id}/{log.partition}"
         marks |= {f"{start}/{skip.begin}/{quote(skip.reason, safe='')}": skip.end for skip in skips}
+    for log, found in position.lost.items():
+        start = f"{_PREFIX}/{landing_id}/lost/{log.topic}/{log.topic_id}/{log.partition}"
+        marks |= {f"{start}/{each.begin}/{quote(each.reason, safe='')}": each.end for each in found}
     return marks
 
 
@@ -90,40 +103,74 @@ def _intervals(found: dict[int, dict[str, int]]) -> tuple[Interval, ...]:
     return tuple(Interval(**found[index]) for index in sorted(found))
 
 
-def entry(folder: Path, version: int) -> Path:
-    return folder / f"{version:020}.json"
+class LogFiles(Protocol):
+    """The files of a table's log, wherever they are."""
+
+    def names(self) -> list[str]: ...
+
+    def read(self, name: str) -> bytes | None:
+        """None where there is no such file."""
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Sees to it that these files, and their names, survive a loss of power."""
 
 
-def newest(folder: Path) -> int:
-    """The last version that has an entry."""
-    return max(int(file.stem) for file in _entries(folder))
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    folder: Path
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.folder))
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def sync(self, names: Iterable[str]) -> None:
+        for name in names:
+            if (self.folder / name).exists():
+                sync(self.folder / name)
+        sync(self.folder)
+        sync(self.folder.parent)
 
 
-def _entries(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.glob("*.json") if _ENTRY.fullmatch(file.name))
+def entry(version: int) -> str:
+    return f"{version:020}.json"
 
 
-def marks(folder: Path, version: int) -> Marks:
+def newest(log: LogFiles, known: int) -> int:
+    """The last version, after one that is there: few have come since, and the log may have very many."""
+    while log.read(entry(known + 1)) is not None:
+        known += 1
+    return known
+
+
+def marks(log: LogFiles, version: int) -> Marks:
     """Of a version that `deltalake` has found readable."""
-    checkpoints = _checkpoints(folder)
+    checkpoints = _checkpoints(log.names())
     base = max((at for at, _ in checkpoints if at <= version), default=NONE)
     versions: dict[str, int] = {}
     for at, file in checkpoints:
         if at == base:
-            versions |= _checkpointed(file)
+            versions |= _checkpointed(file, log.read(file) or b"")
     for at in range(base + 1, version + 1):
-        versions |= {mark["appId"]: mark["version"] for mark in _marks_of(entry(folder, at))}
+        content = log.read(entry(at))
+        if content is None:
+            raise LandingError(f"the log of the table has no entry {entry(at)}, though its version is {version}")
+        versions |= {mark["appId"]: mark["version"] for mark in _marks_of(content)}
     return Marks(versions)
 
 
-def last_set(folder: Path, version: int, mark: str) -> tuple[int, bool]:
+def last_set(log: LogFiles, version: int, mark: str) -> tuple[int, bool]:
     """The last entry that set a mark, and whether the table was put back to an earlier version after it.
 
     Where the entry is gone from the log, the first one that is left stands for it.
     """
     at = version
-    while at >= 0 and entry(folder, at).exists():
-        actions = list(_actions(entry(folder, at)))
+    while at >= 0 and (content := log.read(entry(at))) is not None:
+        actions = list(_actions(content))
         if any(action.get("txn", {}).get("appId") == mark for action in actions):
             return at, False
         if any(action.get("commitInfo", {}).get("operation") == _RESTORE for action in actions):
@@ -132,13 +179,13 @@ def last_set(folder: Path, version: int, mark: str) -> tuple[int, bool]:
     return at, False
 
 
-def near_info(folder: Path, version: int, mark: str) -> tuple[int, dict[str, Any]] | None:
+def near_info(log: LogFiles, version: int, mark: str) -> tuple[int, dict[str, Any]] | None:
     """Finds which of the last few entries set a mark, and returns its commit info. Usually it is the last entry, and
     then that entry alone is enough."""
     for at in range(version, max(version - _NEAR, NONE), -1):
-        if not entry(folder, at).exists():
+        if (content := log.read(entry(at))) is None:
             break
-        actions = list(_actions(entry(folder, at)))
+        actions = list(_actions(content))
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         if info.get("operation") == _RESTORE:
             break
@@ -147,45 +194,39 @@ def near_info(folder: Path, version: int, mark: str) -> tuple[int, dict[str, Any
     return None
 
 
-def _marks_of(file: Path) -> Iterator[dict[str, Any]]:
-    return (action["txn"] for action in _actions(file) if "txn" in action)
+def _marks_of(content: bytes) -> Iterator[dict[str, Any]]:
+    return (action["txn"] for action in _actions(content) if "txn" in action)
 
 
-def _actions(file: Path) -> Iterator[dict[str, Any]]:
-    with open(file, encoding="utf-8") as lines:
-        for line in lines:
-            if '"txn"' in line[:20] or '"commitInfo"' in line[:20]:
-                yield json.loads(line)
+def _actions(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        if b'"txn"' in line[:20] or b'"commitInfo"' in line[:20]:
+            yield json.loads(line)
 
 
-def _checkpointed(file: Path) -> dict[str, int]:
+def _checkpointed(name: str, content: bytes) -> dict[str, int]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if file.suffix == ".json":
-        found = list(_marks_of(file))
+    if name.endswith(".json"):
+        found = list(_marks_of(content))
     else:
-        found = [row for row in pq.read_table(file, columns=["txn"])["txn"].to_pylist() if row is not None]
+        marked = pq.read_table(pa.BufferReader(content), columns=["txn"])["txn"].to_pylist()
+        found = [row for row in marked if row is not None]
     return {mark["appId"]: mark["version"] for mark in found if mark["appId"] is not None}
 
 
-def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    found = [(_CHECKPOINT.fullmatch(file.name), file) for file in sorted(folder.iterdir())]
-    return [(int(name[1]), file) for name, file in found if name is not None]
+def _checkpoints(names: Iterable[str]) -> list[tuple[int, str]]:
+    found = [(_CHECKPOINT.fullmatch(name), name) for name in names]
+    return [(int(match[1]), name) for match, name in found if match is not None]
 
 
-def sync_entries(folder: Path, kept: int, version: int) -> None:
+def sync_entries(log: LogFiles, kept: int, version: int) -> None:
     """All that a reader of the version needs and that is not known to be on the disk: what comes after `kept`."""
-    checkpoints = _checkpoints(folder)
+    checkpoints = _checkpoints(log.names())
     base = max((at for at, _ in checkpoints if at <= version), default=NONE)
-    if base > kept:
-        for file in (file for at, file in checkpoints if at == base):
-            sync(file)
-        if (folder / _POINTER).exists():
-            sync(folder / _POINTER)
-    for at in range(max(base, kept) + 1, version + 1):
-        sync(entry(folder, at))
-    sync(folder)
-    sync(folder.parent)
+    files = [name for at, name in checkpoints if at == base] if base > kept else []
+    log.sync([*files, *([_POINTER] if files else []), *map(entry, range(max(base, kept) + 1, version + 1))])
 
 
 def mend(folder: Path) -> list[Path]:
@@ -205,13 +246,14 @@ def mend(folder: Path) -> list[Path]:
 
 
 def _torn(folder: Path) -> Iterator[Path]:
-    entries = _entries(folder)
-    if entries and not _is_whole(entries[-1]):
-        yield entries[-1]
-    checkpoints = _checkpoints(folder)
-    for at, file in checkpoints:
-        if at == checkpoints[-1][0] and not _is_readable(file):
-            yield file
+    names = sorted(os.listdir(folder))
+    entries = [name for name in names if _ENTRY.fullmatch(name)]
+    if entries and not _is_whole(folder / entries[-1]):
+        yield folder / entries[-1]
+    checkpoints = _checkpoints(names)
+    for at, name in checkpoints:
+        if at == checkpoints[-1][0] and not _is_readable(folder / name):
+            yield folder / name
             if (folder / _POINTER).exists():
                 yield folder / _POINTER
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from highwater.pipeline.landing.calendar import beyond_calendars
+from highwater.pipeline.landing.partitioning import Partitioning, Values, in_files, split
 from highwater.pipeline.landing.statistics import column_ranges
 from highwater.pipeline.landing.table import StagedFile
 
@@ -17,10 +20,8 @@ if TYPE_CHECKING:
 COMPRESSIONS = ("snappy", "zstd", "lz4", "none")
 _SAMPLE = 1000
 _FEW = 100
-_FIRST_MOMENT, _LAST_MOMENT = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""From the year 1 to the year 9999, in microseconds."""
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-"""The same, in days."""
+MOST_OPEN = 100
+"""Files of partitions that a task writes at once. With more partitions than this one may get several files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +38,100 @@ def stage(
 ) -> list[StagedFile]:
     """Writes files called <name>-<n>, until they are on the disk; none where there is no row.
 
-    A file that is begun and not finished stays where it is, for the clean-up to find.
+    In a partitioned table each file has the rows of one partition. A file that is begun and not finished stays where it
+    is, for the clean-up to find.
     """
-    import pyarrow.parquet as pq
+    rows = _in_schema(batches, schema)
+    partitioning = staging.partitioning
+    groups = (
+        _partitioned(rows, partitioning, shape.row_group_bytes)
+        if partitioning.fields
+        else (((), group) for group in _row_groups(rows, shape.row_group_bytes))
+    )
+    with _Files(in_files(schema, partitioning), shape, staging, name) as files:
+        for values, group in groups:
+            files.write(values, group)
+    return files.finished
 
-    files: list[StagedFile] = []
-    groups = _row_groups(_in_schema(batches, schema), shape.row_group_bytes)
-    group = next(groups, None)
-    while group is not None:
-        location, sink = staging.create(f"{name}-{len(files)}")
-        rows = 0
-        written: list[pq.FileMetaData] = []
-        with sink:
-            beyond = _beyond_calendars(group)
-            with pq.ParquetWriter(
-                sink, schema, metadata_collector=written, **_encoding(group, shape, beyond)
-            ) as writer:
-                while (
-                    group is not None
-                    and sink.tell() < shape.max_file_bytes
-                    and (not rows or _beyond_calendars(group) == beyond)
-                ):
-                    writer.write_table(group, row_group_size=group.num_rows)
-                    rows += group.num_rows
-                    group = next(groups, None)
-            size = sink.tell()
-        staging.seal(location)
-        files.append(StagedFile(location, rows, size, column_ranges(written[0], schema)))
-    return files
+
+class _Files:
+    """The open files of a task: one for each partition, and those that were used last."""
+
+    def __init__(self, schema: pa.Schema, shape: FileShape, staging: Staging, name: str) -> None:
+        self.finished: list[StagedFile] = []
+        self._schema = schema
+        self._shape = shape
+        self._staging = staging
+        self._name = name
+        self._begun = 0
+        self._open: dict[Values, _File] = {}
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        for values in list(self._open):
+            if failure is None:
+                self._finish(values)
+            else:
+                self._open.pop(values).give_up()
+
+    def write(self, values: Values, group: pa.Table) -> None:
+        file = self._open.get(values)
+        if file is not None and not file.takes(group):
+            self._finish(values)
+            file = None
+        if file is None:
+            if len(self._open) >= MOST_OPEN:
+                self._finish(next(iter(self._open)))
+            location, sink = self._staging.create(f"{self._name}-{self._begun}")
+            file = _File(location, sink, values, self._schema, self._shape, group)
+            self._begun += 1
+        # The one that was used last is the last.
+        self._open.pop(values, None)
+        self._open[values] = file
+        file.write(group)
+
+    def _finish(self, values: Values) -> None:
+        staged = self._open.pop(values).close()
+        self._staging.seal(staged.location)
+        self.finished.append(staged)
+
+
+class _File:
+    def __init__(
+        self, location: str, sink: pa.NativeFile, values: Values, schema: pa.Schema, shape: FileShape, first: pa.Table
+    ) -> None:
+        import pyarrow.parquet as pq
+
+        self._location, self._sink, self._values, self._schema, self._shape = location, sink, values, schema, shape
+        self._rows = 0
+        self._beyond = beyond_calendars(first)
+        self._written: list[pq.FileMetaData] = []
+        self._writer = pq.ParquetWriter(
+            sink, schema, metadata_collector=self._written, **_encoding(first, shape, self._beyond)
+        )
+
+    def takes(self, group: pa.Table) -> bool:
+        return self._sink.tell() < self._shape.max_file_bytes and beyond_calendars(group) == self._beyond
+
+    def write(self, group: pa.Table) -> None:
+        self._writer.write_table(group, row_group_size=group.num_rows)
+        self._rows += group.num_rows
+
+    def close(self) -> StagedFile:
+        with self._sink:
+            self._writer.close()
+            size = self._sink.tell()
+        ranges = column_ranges(self._written[0], self._schema)
+        return StagedFile(self._location, self._rows, size, ranges, self._values)
+
+    def give_up(self) -> None:
+        """What has failed is what the caller raises."""
+        import pyarrow as pa
+
+        with suppress(OSError, pa.ArrowException), self._sink:
+            self._writer.close()
 
 
 def _in_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -88,6 +155,29 @@ def _row_groups(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.Ta
         yield pa.Table.from_batches(gathered)
 
 
+def _partitioned(
+    batches: Iterable[pa.RecordBatch], partitioning: Partitioning, limit: int
+) -> Iterator[tuple[Values, pa.Table]]:
+    """Rows wait until those of their partition are a row group; of all together, twice as many may wait."""
+    import pyarrow as pa
+
+    waiting: dict[Values, list[pa.Table]] = {}
+    sizes: dict[Values, int] = {}
+    for batch in batches:
+        for values, rows in split(pa.Table.from_batches([batch]), partitioning):
+            waiting.setdefault(values, []).append(rows)
+            sizes[values] = sizes.get(values, 0) + rows.nbytes
+            if sizes[values] >= limit:
+                del sizes[values]
+                yield values, pa.concat_tables(waiting.pop(values))
+        while sum(sizes.values()) >= 2 * limit:
+            largest = max(sizes, key=lambda each: sizes[each])
+            del sizes[largest]
+            yield largest, pa.concat_tables(waiting.pop(largest))
+    for values, tables in waiting.items():
+        yield values, pa.concat_tables(tables)
+
+
 def _encoding(group: pa.Table, shape: FileShape, beyond: list[str]) -> dict[str, Any]:
     """Dictionaries only where values repeat: where they do not, building one costs more than writing the values."""
     repeating = [name for name in group.schema.names if _repeats(group.column(name))]
@@ -98,33 +188,6 @@ def _encoding(group: pa.Table, shape: FileShape, beyond: list[str]) -> dict[str,
         "write_statistics": known,
         "store_schema": False,
     }
-
-
-def _beyond_calendars(group: pa.Table) -> list[str]:
-    """Columns with a moment or a day that Python has no date for. A record may have any timestamp; pyarrow and
-    pyiceberg make dates of a file's least and largest values, and one such row would keep its batch out of the table
-    for ever."""
-    import pyarrow as pa
-
-    found = []
-    for name in group.schema.names:
-        column = group.column(name)
-        if pa.types.is_timestamp(column.type):
-            is_within = _lies_within(column.cast(pa.timestamp("us")).cast(pa.int64()), _FIRST_MOMENT, _LAST_MOMENT)
-        elif pa.types.is_date32(column.type):
-            is_within = _lies_within(column.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
-        else:
-            continue
-        if not is_within:
-            found.append(name)
-    return found
-
-
-def _lies_within(column: pa.ChunkedArray, first: int, last: int) -> bool:
-    import pyarrow.compute as pc
-
-    bounds = pc.min_max(column).as_py()
-    return bounds["min"] is None or first <= bounds["min"] <= bounds["max"] <= last
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:

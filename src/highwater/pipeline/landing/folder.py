@@ -10,6 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from highwater.pipeline.landing.partitioning import WHOLE, Partitioning
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -20,6 +22,7 @@ class FolderStaging:
     suffix: str
     required: tuple[str, ...] = ()
     """Columns that the table does not let be null."""
+    partitioning: Partitioning = WHOLE
 
     def create(self, name: str) -> tuple[str, pa.NativeFile]:
         import pyarrow as pa

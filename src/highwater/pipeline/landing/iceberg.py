@@ -18,8 +18,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from highwater.client.references import resolved
 from highwater.pipeline.landing import iceberg_upkeep
 from highwater.pipeline.landing.folder import FolderStaging, make_folder, remove_old, sync
+from highwater.pipeline.landing.iceberg_files import append, described, new_table, partitioning_of
 from highwater.pipeline.landing.iceberg_history import (
     BATCH_MARK,
     LANDING_MARK,
@@ -31,9 +33,11 @@ from highwater.pipeline.landing.iceberg_history import (
     named_files,
     was_restored,
 )
+from highwater.pipeline.landing.partitioning import WHOLE, PartitionField, Partitioning, check
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import NEVER, Batch, Known, LandingError, after
+from highwater.pipeline.landing.store import is_in_store
 from highwater.pipeline.landing.table import Contents, StagedFile, Staging
 
 if TYPE_CHECKING:
@@ -58,12 +62,14 @@ class StoreStaging:
     folder: str
     properties: Mapping[str, str]
     required: tuple[str, ...] = ()
+    partitioning: Partitioning = WHOLE
 
     def create(self, name: str) -> tuple[str, pa.NativeFile]:
         from pyiceberg.io.pyarrow import PyArrowFileIO
 
         location = f"{self.folder}/{name}.parquet"
-        return location, PyArrowFileIO(dict(self.properties)).new_output(location).create()
+        properties = {name: resolved(value) for name, value in self.properties.items()}
+        return location, PyArrowFileIO(properties).new_output(location).create()
 
     def seal(self, location: str) -> None:
         """An object is whole and kept once it is closed."""
@@ -77,6 +83,8 @@ class IcebergTable:
     """Where the table is created; the catalog decides if it is not given."""
     catalog: Mapping[str, str] = field(default_factory=dict)
     """pyiceberg's properties of the catalog, and under `name` its name; none: SQLite in `path`."""
+    partition_by: tuple[PartitionField, ...] = ()
+    """As asked for; a table that is there has its own."""
 
     def prepare(self, schema: pa.Schema) -> Staging:
         from pyiceberg.exceptions import CommitFailedException
@@ -84,18 +92,18 @@ class IcebergTable:
 
         # The second is how a database says that another driver has just created the same namespace.
         table = until_won(lambda: self._create_or_widen(schema), CommitFailedException, IntegrityError)
-        if not table.spec().is_unpartitioned():
-            raise LandingError(f"{self.name} is partitioned: only tables without partitions are supported")
-        return self._staging(table)
+        return self._staging(table, partitioning_of(table, self.partition_by, schema))
 
-    def _staging(self, table: OpenTable) -> Staging:
+    def _staging(self, table: OpenTable, partitioning: Partitioning = WHOLE) -> Staging:
         location = _data(table)
         required = tuple(field.name for field in table.schema().fields if field.required)
         if folder := _local(location):
             make_folder(folder)
             self._sync_catalog()
-            return FolderStaging(str(folder), ".parquet", required)
-        return StoreStaging(location, dict(table.io.properties), required)
+            return FolderStaging(str(folder), ".parquet", required, partitioning)
+        # As the catalog was given them: secrets by their references.
+        given = {name: self.catalog.get(name, str(value)) for name, value in table.io.properties.items()}
+        return StoreStaging(location, given, required, partitioning)
 
     def exists(self) -> bool:
         if not self.catalog and not Path(self.path or ".", CATALOG_FILE).exists():
@@ -129,29 +137,37 @@ class IcebergTable:
         from pyiceberg.expressions import AlwaysTrue
 
         catalog = self._catalog()
+        sent = 0
 
         def attempt() -> bool:
+            nonlocal sent
             table = catalog.load_table(self.name)
             new = after(_known(table, batch.landing_id, batch.query_id), batch)
             if new is None:
                 return False
             properties, marks = _marks(batch, new)
             _narrow(table)
+            sent += 1
             with table.transaction() as change:
                 change.set_properties(properties)
                 if replace:
                     change.delete(AlwaysTrue(), marks)
-                change.add_files(_locations(table, staged), marks, check_duplicate_files=False)
+                locations = zip(_locations(table, staged), (file.partition for file in staged), strict=True)
+                append(change, described(table, locations), marks)
             self._sync_catalog()
             expire(table)
             return True
 
-        landed = until_won(attempt, CommitFailedException)
-        if not landed:
-            table = self.open()
-            for location in _locations(table, staged):
-                table.io.delete(location)
-        return landed
+        if until_won(attempt, CommitFailedException):
+            return True
+        table = self.open()
+        locations = _locations(table, staged)
+        # The answer of an attempt may have been lost, of which a catalog then says that it has lost a race.
+        if sent and any(task.file.file_path in locations for task in table.scan().plan_files()):
+            return True
+        for location in locations:
+            table.io.delete(location)
+        return False
 
     def compact(self, target: int, is_stopped: Callable[[], bool]) -> int:
         def opened() -> OpenTable:
@@ -194,8 +210,10 @@ class IcebergTable:
             table = catalog.load_table(self.name)
         except NoSuchTableError:
             catalog.create_namespace_if_not_exists(self.name.rpartition(".")[0])
-            location = None if self.path is None else f"file://{self.path}"
-            table = catalog.create_table_if_not_exists(self.name, schema, location, properties=RULES)
+            location = self.path if self.path is None or is_in_store(self.path) else f"file://{self.path}"
+            check(self.partition_by, schema)
+            new, spec = new_table(schema, self.partition_by)
+            table = catalog.create_table_if_not_exists(self.name, new, location, spec, properties=RULES)
         present = schema_to_pyarrow(table.schema(), include_field_ids=False)
         required = [field.name for field in table.schema().fields if field.required]
         if not grown(present, _stored(schema), widens=True, required=required).equals(present):
@@ -207,7 +225,7 @@ class IcebergTable:
         from pyiceberg.catalog import load_catalog
 
         if self.catalog:
-            properties = {"py-io-impl": _IO, **self.catalog}
+            properties = {"py-io-impl": _IO} | {name: resolved(value) for name, value in self.catalog.items()}
             return load_catalog(properties.pop("name", CATALOG_NAME), **properties)
         file = Path(self.path or ".", CATALOG_FILE)
         if not file.exists():

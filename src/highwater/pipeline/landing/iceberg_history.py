@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 _AGE, _KEPT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
 RULES = {
-    _AGE: str(10 * 60 * 1000),
+    _AGE: str(60 * 1000),
     _KEPT: "100",
     "commit.manifest-merge.enabled": "true",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
 """The properties of a new table. Users change them to keep a longer history."""
+_SHARE = 5
+"""A fifth of those that are kept expire together: a table has so many more than it should."""
 QUERY_MARK, BATCH_MARK = "highwater.query-id", "highwater.batch-id"
 LANDING_MARK, SEQ_MARK = "highwater.landing-id", "highwater.seq"
 """In the summary of a snapshot: what landed with it."""
@@ -49,8 +51,8 @@ def expire(table: OpenTable) -> None:
 
     kept = max(1, int(table.properties.get(_KEPT, 1)))
     due = _due(table.metadata, kept, int(time.time() * 1000))
-    # Expiring takes a commit of its own, so it waits until as many snapshots are due as will be kept.
-    if len(due) >= kept:
+    # Expiring takes a commit of its own, so it waits until some are due.
+    if len(due) >= max(1, kept // _SHARE):
         # Another writer committed first: that writer expires them, or the next batch does.
         with suppress(CommitFailedException):
             table.maintenance.expire_snapshots().by_ids(due).commit()

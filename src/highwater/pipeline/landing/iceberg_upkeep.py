@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from highwater.pipeline.landing.compaction import SmallFile, groups
 from highwater.pipeline.landing.files import FileShape, stage
+from highwater.pipeline.landing.iceberg_files import described
 from highwater.pipeline.landing.iceberg_history import QUERY_MARK
+from highwater.pipeline.landing.partitioning import Values
 from highwater.pipeline.landing.races import until_won
 from highwater.pipeline.landing.rule import LandingError
 from highwater.pipeline.landing.table import Staging
@@ -28,18 +30,31 @@ def compact(opened: Callable[[], OpenTable], staging: Staging, target: int, is_s
     if any(task.delete_files for task in tasks):
         raise LandingError("the table has files that delete rows of others: let its own engine rewrite them")
     files = {task.file.file_path: task.file for task in tasks}
-    small = [SmallFile(location, file.file_size_in_bytes) for location, file in files.items()]
     gone = 0
-    for group in groups(small, target):
-        if is_stopped():
-            break
-        gone += _merged(opened, staging, [files[file.location] for file in group], target)
+    for partition in _by_partition(opened(), files.values()).values():
+        for group in groups(partition, target):
+            if is_stopped():
+                return gone
+            gone += _merged(opened, staging, [files[file.location] for file in group], target)
     return gone
+
+
+def _by_partition(table: OpenTable, files: Iterable[DataFile]) -> dict[Values, list[SmallFile]]:
+    """Files of an earlier way to partition the table stay as they are."""
+    found: dict[Values, list[SmallFile]] = {}
+    for file in files:
+        if file.spec_id == table.metadata.default_spec_id:
+            found.setdefault(_values(file), []).append(SmallFile(file.file_path, file.file_size_in_bytes))
+    return found
+
+
+def _values(file: DataFile) -> Values:
+    return tuple(file.partition[number] for number in range(len(file.partition)))
 
 
 def _merged(opened: Callable[[], OpenTable], staging: Staging, group: list[DataFile], target: int) -> int:
     from pyiceberg.exceptions import CommitFailedException
-    from pyiceberg.io.pyarrow import ArrowScan, parquet_files_to_data_files, schema_to_pyarrow
+    from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 
     table = opened()
     if (tasks := _present(table, group)) is None:
@@ -50,7 +65,7 @@ def _merged(opened: Callable[[], OpenTable], staging: Staging, group: list[DataF
     shape = FileShape(max_file_bytes=2 * target)
     written = stage(rows, schema, shape, staging, f"part-compacted-{uuid.uuid4().hex}")
     data = table.location_provider().data_path
-    locations = [f"{data}/{file.location.rpartition('/')[2]}" for file in written]
+    files = [(f"{data}/{file.location.rpartition('/')[2]}", _values(group[0])) for file in written]
 
     def attempt() -> int:
         now = opened()
@@ -59,7 +74,7 @@ def _merged(opened: Callable[[], OpenTable], staging: Staging, group: list[DataF
         with now.transaction() as change, change.update_snapshot(_MARKS).overwrite() as rewrite:
             for file in group:
                 rewrite.delete_data_file(file)
-            for added in parquet_files_to_data_files(now.io, now.metadata, iter(locations)):
+            for added in described(now, files):
                 rewrite.append_data_file(added)
         return len(group)
 

@@ -14,12 +14,24 @@ from highwater.pipeline.landing.delta import DeltaTable
 from highwater.pipeline.landing.files import COMPRESSIONS, FileShape
 from highwater.pipeline.landing.iceberg import IcebergTable
 from highwater.pipeline.landing.parquet import ParquetTable
+from highwater.pipeline.landing.partitioning import PartitionField, parse
+from highwater.pipeline.landing.store import SCHEMES, is_in_store
 from highwater.pipeline.landing.table import Table
 from highwater.pipeline.selection import BadOption
 
 FORMATS = ("delta", "iceberg", "parquet")
-CATALOG_PREFIX = "catalog."
-OPTIONS = ("path", "table", "name", "compression", "maxFileBytes", "rowGroupBytes", "landingId", *DECODING_OPTIONS)
+CATALOG_PREFIX, STORAGE_PREFIX = "catalog.", "storage."
+OPTIONS = (
+    "path",
+    "table",
+    "name",
+    "partitionBy",
+    "compression",
+    "maxFileBytes",
+    "rowGroupBytes",
+    "landingId",
+    *DECODING_OPTIONS,
+)
 _OF_SPARK = ("checkpointlocation", "queryname")
 """What Spark itself reads and hands on."""
 MIN_FILE_BYTES = 1 << 20
@@ -76,11 +88,13 @@ def only_writes(options: Mapping[str, str]) -> BadOption:
 def _check_names(given: Mapping[str, str]) -> None:
     known = {name.lower(): name for name in OPTIONS}
     for name in given:
-        if name in known or name in _OF_SPARK or name.startswith(CATALOG_PREFIX):
+        if name in known or name in _OF_SPARK or name.startswith((CATALOG_PREFIX, STORAGE_PREFIX)):
             continue
         near = get_close_matches(name, known, n=1)
         hint = (
-            f": did you mean {known[near[0]]}?" if near else f": there are {', '.join(OPTIONS)} and {CATALOG_PREFIX}*"
+            f": did you mean {known[near[0]]}?"
+            if near
+            else f": there are {', '.join(OPTIONS)}, {CATALOG_PREFIX}* and {STORAGE_PREFIX}*"
         )
         raise BadOption(f"unknown option {name}{hint}")
 
@@ -90,24 +104,47 @@ def _table(given: Mapping[str, str]) -> Table:
     if kind not in FORMATS:
         said = "is missing" if kind is None else f"is {kind!r}"
         raise BadOption(f"option table {said}: it must be one of {', '.join(FORMATS)}")
-    path = _folder(given["path"]) if given.get("path") else None
+    path = _folder(given["path"], kind) if given.get("path") else None
+    try:
+        partition_by = parse(given.get("partitionby", ""))
+    except ValueError as error:
+        raise BadOption(f"option partitionBy: {error}") from error
     if kind == "iceberg":
-        return _iceberg(given, path)
+        return _iceberg(given, path, partition_by)
     for name in given:
         if name == "name" or name.startswith(CATALOG_PREFIX):
             raise BadOption(f"option {name} is for table=iceberg, and table is {kind}")
     if path is None:
         raise BadOption("option path is missing: the folder of the table")
-    return DeltaTable(path) if kind == "delta" else ParquetTable(path)
+    storage = {
+        name.removeprefix(STORAGE_PREFIX): value for name, value in given.items() if name.startswith(STORAGE_PREFIX)
+    }
+    if storage and not is_in_store(path):
+        raise BadOption(f"option {STORAGE_PREFIX}{next(iter(storage))} is for an object store, and path is {path}")
+    if kind == "delta":
+        return DeltaTable(path, partition_by, storage)
+    if partition_by:
+        raise BadOption(
+            "option partitionBy is for table=delta and table=iceberg: the folders of a Parquet table are its batches"
+        )
+    return ParquetTable(path)
 
 
-def _iceberg(given: Mapping[str, str], path: str | None) -> IcebergTable:
+def _iceberg(given: Mapping[str, str], path: str | None, partition_by: tuple[PartitionField, ...]) -> IcebergTable:
     catalog = {
         name.removeprefix(CATALOG_PREFIX): value for name, value in given.items() if name.startswith(CATALOG_PREFIX)
     }
     if not catalog and path is None:
         raise BadOption(
             f"option path is missing: the folder of the table and of its catalog, unless {CATALOG_PREFIX}* is given"
+        )
+    if not catalog and path is not None and is_in_store(path):
+        raise BadOption(
+            f"option path is {path}, where no catalog can be made: say with {CATALOG_PREFIX}* which one has the table"
+        )
+    if storage := [name for name in given if name.startswith(STORAGE_PREFIX)]:
+        raise BadOption(
+            f"option {storage[0]} is for table=delta: the stores of an Iceberg table are in {CATALOG_PREFIX}*"
         )
     name = given.get("name")
     if name is None:
@@ -118,13 +155,24 @@ def _iceberg(given: Mapping[str, str], path: str | None) -> IcebergTable:
         name = f"default.{os.path.basename(path)}"
     if "" in name.split(".") or "." not in name:
         raise BadOption(f"option name is {name!r}: it must be a namespace and a name, such as lake.orders")
-    return IcebergTable(name, path, catalog)
+    return IcebergTable(name, path, catalog, partition_by)
 
 
-def _folder(path: str) -> str:
+def _folder(path: str, kind: str) -> str:
     local = path.removeprefix("file://")
+    if is_in_store(local):
+        if kind == "parquet":
+            raise BadOption(
+                f"option path is {path!r}: a batch of a Parquet table appears by the rename of a folder, which object "
+                f"stores do not have. Use table=delta or table=iceberg there"
+            )
+        return local.replace("s3a://", "s3://").rstrip("/")
     if "://" in local:
-        raise BadOption(f"option path is {path!r}: it must be a folder that the driver and all executors share")
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise BadOption(
+            f"option path is {path!r}: it must be a folder that the driver and all executors share, or a folder of an "
+            f"object store ({known})"
+        )
     return os.path.abspath(local)
 
 

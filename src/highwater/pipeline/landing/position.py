@@ -60,6 +60,14 @@ class Skip(NamedTuple):
     reason: str
 
 
+class Lost(NamedTuple):
+    """Offsets [begin, end) that were gone before they could be landed, where the pipeline may go on all the same."""
+
+    begin: int
+    end: int
+    reason: str
+
+
 @dataclass(frozen=True)
 class Position:
     seq: int = 0
@@ -70,6 +78,8 @@ class Position:
     """In order; one interval for a log from which nothing was left out."""
     skipped: Mapping[Log, tuple[Skip, ...]] = field(default_factory=dict)
     """Within those intervals or still before them: offsets whose records are not in the table."""
+    lost: Mapping[Log, tuple[Lost, ...]] = field(default_factory=dict)
+    """The same, of records that nobody has any more."""
 
     @property
     def driver(self) -> int:
@@ -80,6 +90,8 @@ class Position:
         stored = {"version": VERSION, "seq": self.seq, "drivers": dict(self.drivers), "logs": logs}
         if self.skipped:
             stored["skipped"] = [[*log, [list(skip) for skip in skips]] for log, skips in sorted(self.skipped.items())]
+        if self.lost:
+            stored["lost"] = [[*log, [list(each) for each in lost]] for log, lost in sorted(self.lost.items())]
         return stored
 
     @classmethod
@@ -95,7 +107,11 @@ class Position:
             Log(topic, topic_id, partition): tuple(Skip(*each) for each in skips)
             for topic, topic_id, partition, skips in stored.get("skipped", [])
         }
-        return cls(stored["seq"], stored["drivers"], at, skipped)
+        lost = {
+            Log(topic, topic_id, partition): tuple(Lost(*each) for each in found)
+            for topic, topic_id, partition, found in stored.get("lost", [])
+        }
+        return cls(stored["seq"], stored["drivers"], at, skipped, lost)
 
 
 def reaches(ranges: Iterable[OffsetRange]) -> tuple[Reach, ...]:
@@ -110,6 +126,10 @@ def reaches(ranges: Iterable[OffsetRange]) -> tuple[Reach, ...]:
         is_cut = any(part.cut for part in parts)
         found.append(Reach(log, first.start, last.end, last.end_epoch, first.leader_epoch, is_cut))
     return tuple(found)
+
+
+def log_of(range_: OffsetRange) -> Log:
+    return Log(range_.topic, range_.topic_id, range_.partition)
 
 
 def _by_log(range_: OffsetRange) -> tuple[str, str, int, int]:

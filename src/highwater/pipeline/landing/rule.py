@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from highwater.pipeline.landing.position import Interval, Log, Position, Reach, Skip
+from highwater.pipeline.landing.position import Interval, Log, Lost, Position, Reach, Skip
 from highwater.pipeline.ranges import NO_EPOCH
 
+CUT = "the log was cut back by an unclean leader election; what had been landed of them is still in the table"
 NEVER = -1
 """Spark counts batches from 0."""
 
@@ -47,6 +48,8 @@ class Batch:
     """No batch, but the word of a person: what the table has of these logs."""
     skipped: Mapping[Log, Skip] | None = None
     """No batch either: what a person has decided not to land."""
+    lost: tuple[tuple[Log, Lost], ...] = ()
+    """What of the offsets was no longer there, though the reader may go on."""
 
     def __str__(self) -> str:
         return f"batch {self.number} of query {self.query_id}"
@@ -129,7 +132,23 @@ def _by_offsets(known: Known, batch: Batch, reaches: Sequence[Reach]) -> Known |
         raise _misfit(position.at[odd.log], odd, batch)
     if not news and (reaches or batch.query_id in position.drivers):
         return None
-    return Known(batch.number, _moved(position, batch, news))
+    cut = [(reach.log, each) for reach in reaches if reach.log in news for each in _beyond(position, reach)]
+    return Known(batch.number, _with_lost(_moved(position, batch, news), [*batch.lost, *cut]))
+
+
+def _beyond(position: Position, reach: Reach) -> list[Lost]:
+    """What the table has of a log beyond the place where it was cut: those records are in no log any more."""
+    present = position.at.get(reach.log, ())
+    if not reach.is_cut or not present or present[-1].end <= reach.start:
+        return []
+    return [Lost(reach.start, present[-1].end, CUT)]
+
+
+def _with_lost(position: Position, found: Sequence[tuple[Log, Lost]]) -> Position:
+    lost = dict(position.lost)
+    for log, each in found:
+        lost[log] = tuple(sorted({*lost.get(log, ()), each}))
+    return replace(position, lost=lost)
 
 
 def _moved(position: Position, batch: Batch, news: Mapping[Log, tuple[Interval, ...]]) -> Position:

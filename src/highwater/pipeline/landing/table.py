@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from highwater.pipeline.landing.partitioning import Partitioning, Values
 from highwater.pipeline.landing.position import Position
 from highwater.pipeline.landing.rule import Batch, Known
 from highwater.pipeline.landing.statistics import ColumnRange
@@ -23,6 +24,8 @@ class StagedFile:
     rows: int
     size: int
     ranges: tuple[ColumnRange, ...] = ()
+    partition: Values = ()
+    """Of the fields by which the table is partitioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Contents:
     columns: tuple[str, ...]
     positions: Mapping[str, Position]
     """By landing."""
+    constants: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """By file: the columns that it does not have since they are the same in all of its rows."""
 
 
 class Staging(Protocol):
@@ -42,6 +47,10 @@ class Staging(Protocol):
     @property
     def required(self) -> tuple[str, ...]:
         """Columns that the table does not let be null."""
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """How rows are shared out among files."""
 
     def create(self, name: str) -> tuple[str, pa.NativeFile]:
         """The location of a new file, and the open file; it is called <name> and a suffix."""

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from highwater.pipeline.checkpoint import Checkpoint
+from highwater.pipeline.checkpoint import Checkpoint, Landed
 from highwater.pipeline.landing.columns import from_spark, landed, with_required
-from highwater.pipeline.landing.direct import RAW, records
+from highwater.pipeline.landing.direct import RAW, Taken, records
 from highwater.pipeline.landing.files import stage
 from highwater.pipeline.landing.options import Landing, only_writes
 from highwater.pipeline.landing.parquet import ParquetTable
-from highwater.pipeline.landing.position import reaches
+from highwater.pipeline.landing.position import Log, Lost, reaches
 from highwater.pipeline.landing.rule import Batch, LandingError
 from highwater.pipeline.landing.spark_offsets import has_past, reaches_of
 from highwater.pipeline.landing.table import StagedFile
@@ -45,6 +45,9 @@ class Staged(WriterCommitMessage):
     files: list[StagedFile]
     ranges: list[OffsetRange]
     """What it has read itself; nothing where Spark has read."""
+    lost: list[tuple[Log, Lost]] = field(default_factory=list)
+    bad: int = 0
+    """Records that did not fit the schema, of those that it has read itself."""
 
 
 class _Task:
@@ -64,9 +67,10 @@ class _Task:
 
     def run(self, batches: Iterator[pa.RecordBatch], query_id: str, batch_id: int) -> Staged:
         name = f"part-{batch_id}-{_context().partitionId()}-{uuid.uuid4().hex}"
-        ranges: list[OffsetRange] = []
-        rows = records(batches, self.decoding, ranges) if self.direct else batches
-        return Staged(query_id, stage(rows, self.schema, self.shape, self.staging, name), ranges)
+        taken = Taken()
+        rows = records(batches, self.decoding, taken) if self.direct else batches
+        files = stage(rows, self.schema, self.shape, self.staging, name)
+        return Staged(query_id, files, taken.ranges, taken.lost, taken.bad)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -91,13 +95,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         ranges = [range_ for message in staged for range_ in message.ranges]
         if self.checkpoint is not None:
             self.checkpoint.sync(batchId)
-            self.checkpoint.note_rows(batchId, sum(file.rows for file in files))
+            rows, size = sum(file.rows for file in files), sum(file.size for file in files)
+            self.checkpoint.note(batchId, Landed(rows, len(files), size, sum(message.bad for message in staged)))
         batch = Batch(
             landing_id=self.landing_id or query_id,
             query_id=query_id,
             number=batchId,
             reaches=reaches(ranges) if self.task.direct else reaches_of(self.checkpoint, batchId),
             has_rows=bool(files) or self.replace,
+            lost=tuple(each for message in staged for each in message.lost),
             has_past=has_past(self.checkpoint, batchId),
         )
         # The first batch records the query in the table, even without rows. A later batch sees by that that the query

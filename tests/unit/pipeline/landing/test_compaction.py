@@ -98,7 +98,7 @@ def test_the_entry_before_the_commit_is_not_overtaken(
 ) -> None:
     """Another compaction commits after ours has looked for its files, and before it commits."""
     land(table, 6)
-    upkeep, name = (delta_upkeep, "_files") if kind == "delta" else (iceberg_upkeep, "_present")
+    upkeep, name = (delta_upkeep, "_actions") if kind == "delta" else (iceberg_upkeep, "_present")
     look = getattr(upkeep, name)
     looks = []
 

@@ -62,7 +62,7 @@ DELTA = {"table": "delta", "path": "/t"}
         ({"table": "hudi", "path": "/t"}, "option table is 'hudi': it must be one of delta, iceberg, parquet"),
         ({"table": "delta"}, "option path is missing"),
         ({"table": "iceberg"}, "option path is missing"),
-        ({"table": "delta", "path": "s3://b/t"}, "option path is 's3://b/t': it must be a folder"),
+        ({"table": "delta", "path": "hdfs://b/t"}, "option path is 'hdfs://b/t': it must be a folder"),
         (DELTA | {"tabel": "x"}, r"unknown option tabel: did you mean table\?"),
         (DELTA | {"maxFileByte": "1"}, r"unknown option maxfilebyte: did you mean maxFileBytes\?"),
         (DELTA | {"zzz": "1"}, "unknown option zzz: there are path, table, name"),

@@ -11,7 +11,7 @@ import pytest
 
 from highwater.pipeline.landing.delta import DeltaTable
 from highwater.pipeline.landing.iceberg import IcebergTable
-from highwater.pipeline.landing.position import Interval, Log, Position, Reach, Skip
+from highwater.pipeline.landing.position import Interval, Log, Lost, Position, Reach, Skip
 from highwater.pipeline.landing.rule import Fenced, LandingError, Misfit
 from highwater.pipeline.landing.table import Table
 from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, listed, numbered, reaching, staged
@@ -193,6 +193,19 @@ def test_a_position_that_a_person_sets_counts_from_then_on(table: Table, kind: s
         table.commit(reaching(10, 20), staged(table, [1]))
     assert table.commit(reaching(7, 9, query_id="next"), staged(table, [77]))
     assert ids(kind, path) == Counter([*range(10), 77])
+
+
+def test_what_was_lost_is_remembered_with_its_reason(table: Table) -> None:
+    gone = Lost(0, 4, "retention / 100 % of it, \N{GREEK SMALL LETTER ALPHA}")
+    later = Lost(12, 13, "retention")
+    assert table.commit(reaching(0, 10, lost=((ORDERS, gone),)), staged(table, range(4, 10)))
+    assert position_of(table).lost == {ORDERS: (gone,)}
+    assert not table.commit(reaching(0, 10, lost=((ORDERS, gone),)), staged(table, range(4, 10)))
+    assert table.commit(reaching(10, 20, number=2, lost=((ORDERS, later),)), staged(table, [10]))
+    assert table.commit(reaching(20, 30, number=3), staged(table, [20]))
+    assert position_of(table) == Position(3, {"q": 1}, {ORDERS: (Interval(0, 30),)}, lost={ORDERS: (gone, later)})
+    found = table.contents().positions["p"]
+    assert found.lost == {ORDERS: (gone, later)}
 
 
 def test_what_a_person_skips_is_remembered_and_fences_nobody(table: Table, kind: str, path: Path) -> None:

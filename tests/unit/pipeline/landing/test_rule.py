@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from highwater.model import TopicPartition
-from highwater.pipeline.landing.position import Interval, Log, Position, Reach, between, reaches
-from highwater.pipeline.landing.rule import Batch, Known, LandingError, Misfit, after
+from highwater.pipeline.landing.position import Interval, Log, Lost, Position, Reach, between, reaches
+from highwater.pipeline.landing.rule import CUT, Batch, Known, LandingError, Misfit, after
 from highwater.pipeline.offsets import Position as Offset
 from highwater.pipeline.offsets import Positions
 from highwater.pipeline.ranges import OffsetRange
@@ -127,6 +127,7 @@ def test_records_of_a_log_that_was_cut_and_written_anew_are_not_those_that_the_t
     assert moved is not None
     assert moved.position is not None
     assert moved.position.at == {LOG: (Interval(0, 80, 5),)}
+    assert moved.position.lost == {LOG: (Lost(50, 100, CUT),)}
     assert after(moved, cut) is None, "the same batch again, after the cut was landed"
     further = after(moved, Batch("p", "q", 3, (Reach(LOG, 80, 120, 5, 5),)))
     assert further is not None
