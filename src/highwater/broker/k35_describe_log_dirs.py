@@ -25,8 +25,10 @@ ERRORS_FROM = 3
 
 
 def _refused(request: DescribeLogDirsRequest, code: Code, version: int) -> DescribeLogDirsResponse:
-    """Older versions have no error for the whole request: as in Kafka, the response is then empty."""
-    return DescribeLogDirsResponse(error_code=code if version >= ERRORS_FROM else Code.NONE)
+    """Older versions have an error for a directory, but none for the whole request."""
+    if version < ERRORS_FROM:
+        return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=code)])
+    return DescribeLogDirsResponse(error_code=code)
 
 
 API = Api(35, (1, 5), DescribeLogDirsRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
