@@ -225,6 +225,9 @@ class _Fetch:
         for at, entry in enumerate(list(self.session.dirty), 1):
             if not at % _PER_PIECE:
                 yield None
+            if entry.is_forgotten:  # by a further request, since this one was begun
+                self.session.dirty.pop(entry, None)
+                continue
             room = self._max_bytes - total
             try:
                 row = self._read(entry, room, total == 0)

@@ -34,6 +34,7 @@ class FetchEntry:
     __slots__ = (
         "epoch",
         "index",
+        "is_forgotten",
         "is_fresh",
         "is_watching",
         "last_fetched_epoch",
@@ -61,6 +62,8 @@ class FetchEntry:
         self.topic = topic
         self.index = index
         self.partition: Partition | None = None
+        self.is_forgotten = False
+        """It has left its session. A job that looks its position up may still call `mark`."""
         self.is_watching: bool = False
         """The partition will notify this entry of a change. It notifies once; `bind` watches it again."""
         self.sent_high_watermark: Offset = -1
@@ -143,6 +146,8 @@ class FetchSession:
         """Set while a fetch waits: sends its response now, with what there is."""
 
     def mark(self, entry: FetchEntry) -> None:
+        if entry.is_forgotten:
+            return
         self.dirty[entry] = None
         if self.on_mark is not None:
             self.on_mark()
@@ -183,6 +188,7 @@ class FetchSession:
             if entry is not None:
                 if self._count is not None:
                     self._count.taken -= 1
+                entry.is_forgotten = True
                 entry.bind(None)
                 self.dirty.pop(entry, None)
                 self.restated.pop(entry, None)
@@ -207,6 +213,7 @@ class FetchSession:
         self.overtake()
         self.on_mark = None
         for entry in self.entries.values():
+            entry.is_forgotten = True
             entry.bind(None)
         if self._count is not None:
             self._count.taken -= len(self.entries)
