@@ -165,4 +165,21 @@ MUTATIONS = [
         "return size > room, size if size > room else -size, tp",
         "return False, size, tp",
     ),
+    Mutation(
+        "F368",  # a partition that has left a session is answered for ever, at an old position
+        "tests/unit/broker/test_waiting_fetches.py::"
+        "test_a_partition_that_leaves_its_session_while_its_position_is_looked_up_is_not_answered_any_more",
+        "src/highwater/partition/fetch_session.py",
+        "if entry.is_forgotten:\nreturn",
+        "pass",
+        also=(
+            Mutation(
+                "F368",
+                "",
+                "src/highwater/broker/k01_fetch.py",
+                "if entry.is_forgotten:  # by a further request, since this one was begun",
+                "if False:",
+            ),
+        ),
+    ),
 ]

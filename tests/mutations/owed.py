@@ -132,14 +132,6 @@ MUTATIONS = [
         "if log.offline is not None or log in self._unwritten or log in self._writing:",
     ),
     Mutation(
-        "F320",  # a partition that left its fetch session while it was looked up is answered for ever
-        "tests/unit/broker/test_cold_fetch.py::"
-        "test_a_partition_that_is_forgotten_while_it_is_looked_up_does_not_come_back",
-        "src/highwater/broker/k01_fetch.py",
-        "if not entry.is_forgotten:",
-        "if True:",
-    ),
-    Mutation(
         "F321",  # a mark is written twice at a time, and the second one beside the next log
         "tests/scenarios/test_marks_of_damage.py::test_a_mark_that_found_no_room_is_not_written_twice_at_a_time",
         "src/highwater/log/damage_marks.py",

@@ -234,6 +234,9 @@ class _Fetch:
         for at, entry in enumerate(list(self.session.dirty), 1):
             if not at % _PER_PIECE:
                 yield None
+            if entry.is_forgotten:  # by a further request, since this one was begun
+                self.session.dirty.pop(entry, None)
+                continue
             room = self._max_bytes - total
             try:
                 row = self._read(entry, room, total == 0)
@@ -285,8 +288,7 @@ class _Fetch:
 
         def located() -> None:
             self._locating -= 1
-            if not entry.is_forgotten:
-                entry.mark()
+            entry.mark()
 
         entry.partition.log.reads.locate_later(offset, located)
 

@@ -157,6 +157,8 @@ class FetchSession:
         """Set while a fetch waits: sends its response now, with what there is."""
 
     def mark(self, entry: FetchEntry) -> None:
+        if entry.is_forgotten:
+            return
         self.dirty[entry] = None
         if self.on_mark is not None:
             self.on_mark()

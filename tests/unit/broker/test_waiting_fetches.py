@@ -14,7 +14,13 @@ from highwater.net.line import MAX_WAIT_MS
 from highwater.partition.partition import Partition
 from highwater.sim.knobs import Knobs
 from highwater.wire import records
-from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from highwater.wire.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
 from highwater.wire.messages.fetch_response import FetchResponse
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.messages.produce_response import ProduceResponse
@@ -301,3 +307,24 @@ def test_a_half_closed_client_gets_what_is_on_disk_and_waits_no_longer() -> None
         reader.ask(wanted(), wanted(offset=1), after=reader.end)
         living.sim.run(living.sim.until(lambda: len(reader.answers) == 2, limit=2.0))
         assert [values(answer) for answer in reader.answers] == [[b"some"], []]
+
+
+def test_a_partition_that_leaves_its_session_while_its_position_is_looked_up_is_not_answered_any_more() -> None:
+    """Otherwise each such look-up leaves one more row for the partition in every later answer, at an old position. A
+    follower whose leader has deleted that position would begin anew without end."""
+    living = begun()
+    for number in range(5):
+        produce(living, b"%d" % number)
+    living.sim.knobs = NOTHING_IS_CACHED
+    with living.reborn().start() as living:
+        reader = Reader(living)
+        reader.ask(wanted(offset=5, max_wait_ms=1, session_epoch=0))
+        [first] = reader.answers
+        session = {"session_id": first.session_id, "max_wait_ms": 1}
+        asked = wanted(offset=3, session_epoch=1, session_id=first.session_id)
+        left = wanted(**session, session_epoch=2, topics=[])
+        left.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
+        reader.ask(asked, left)
+        reader.ask(wanted(**session, session_epoch=3, topics=[]))
+        assert [answer.error_code for answer in reader.answers] == [Code.NONE] * 4
+        assert reader.answers[3].responses == []
