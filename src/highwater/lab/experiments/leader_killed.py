@@ -61,6 +61,12 @@ MISTAKE = Words(
 
 
 def script(bench: Bench) -> None:
+    # The leader must die before its followers have left the ISR, however slow the machine is.
+    with bench.beside(replica_lag_time_max_ms="60000") as patient:
+        _run(patient)
+
+
+def _run(bench: Bench) -> None:
     topic = bench.topic("lab-killed")
     values = [f"m{number}" for number in range(BEFORE)]
     bench.send(topic, values)
