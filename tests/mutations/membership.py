@@ -89,7 +89,7 @@ MUTATIONS: list[Mutation] = [
         "F36",
         "tests/unit/cli/test_status.py::test_a_watch_goes_on_with_a_cluster_that_was_started_again",
         "src/highwater/cli/status.py",
-        "with contextlib.suppress(click.ClickException):\naddresses = addresses_of(data_dir, http)",
+        "with contextlib.suppress(click.ClickException):\naddresses = again()",
         "pass",
     ),
     Mutation(

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,7 +19,7 @@ from highwater.cli.status_answers import addresses_of, ask_all
 from highwater.cli.status_partitions import PartitionList
 from highwater.cli.status_quorum import full_disks, lost_voters, quorum_trouble, voters_of
 from highwater.cli.status_tables import changes, compacted, is_not_cleaned, nodes, troubled
-from highwater.cli.status_topics import Answer, internal_lines, leaderless, of_topic, unknown, without_internal
+from highwater.cli.status_topics import Address, Answer, internal_lines, leaderless, of_topic, unknown, without_internal
 from highwater.cli.status_verdict import led, unled, verdict_of
 from highwater.cluster.lost_voters import lost_voters_line
 
@@ -99,20 +100,26 @@ def command(
         return
     console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
     if watch:
-        _watch(console, data_dir, http, lambda found: show(found, topic, changes, internal))
+        again = partial(addresses_of, data_dir, http)
+        _watch(console, addresses, answers, again, lambda found: show(found, topic, changes, internal))
     else:
         console.print(show(answers, topic, changes, internal))
 
 
-def _watch(console: Console, data_dir: Path, http: tuple[str, ...], picture: Callable[[list[Answer]], Group]) -> None:
-    addresses = addresses_of(data_dir, http)
+def _watch(
+    console: Console,
+    addresses: list[Address],
+    answers: list[Answer],
+    again: Callable[[], list[Address]],
+    picture: Callable[[list[Answer]], Group],
+) -> None:
     try:
-        with Live(picture(ask_all(addresses)), console=console) as live:
+        with Live(picture(answers), console=console) as live:
             while True:
                 time.sleep(REFRESH_SECONDS)
                 # A cluster that was started again has other ports. In between, the old ones do not answer.
                 with contextlib.suppress(click.ClickException):
-                    addresses = addresses_of(data_dir, http)
+                    addresses = again()
                 live.update(picture(ask_all(addresses)))
     except KeyboardInterrupt:
         return
