@@ -182,4 +182,11 @@ MUTATIONS = [
             ),
         ),
     ),
+    Mutation(
+        "F369",  # a producer numbers records anew that are there, since their leader was moved away
+        "tests/unit/partition/test_roles.py::test_writes_that_wait_look_for_the_leader_unless_the_topic_is_deleted",
+        "src/highwater/partition/partition.py",
+        "self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else Code.NOT_LEADER_OR_FOLLOWER)",
+        "self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION)",
+    ),
 ]

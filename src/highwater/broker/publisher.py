@@ -122,7 +122,7 @@ class Publisher:
         self._take_settings(image)  # first, because `_look_again` uses the image that is being applied
         for topic in changes.deleted:
             for at, index in enumerate(topic.partitions):
-                self._drop(topic.name, topic.id, index)
+                self._drop(topic.name, topic.id, index, is_deleted=True)
                 if at % SLICE == SLICE - 1:
                     await asyncio.sleep(0)
         wanted = []
@@ -135,24 +135,24 @@ class Publisher:
         self._publish(image, changes)
         self._broker.groups.topics_deleted(changes.deleted)
 
-    def _drop(self, name: str, topic_id: Uuid, index: int) -> None:
+    def _drop(self, name: str, topic_id: Uuid, index: int, is_deleted: bool = False) -> None:
         tp, store = TopicPartition(name, index), self._broker.store
         self._missing.forget(tp, topic_id)
         partition = self._broker.hosted.find(topic_id, index)
         if partition is not None:
             with self._around(tp):
-                self._out_of_service(partition)
+                self._out_of_service(partition, is_deleted)
                 store.delete(tp)
         elif tp in store.unloaded:
             store.delete(tp)
         store.replaced(tp, topic_id)
 
-    def _out_of_service(self, partition: Partition) -> None:
+    def _out_of_service(self, partition: Partition, is_deleted: bool = False) -> None:
         self._broker.hosted.remove(partition)
         self._refilled.forget(partition)
         self._broker.fetchers.unfollow(partition)
         self._broker.groups.removed(partition)
-        partition.close()
+        partition.close(is_deleted)
 
     async def _place(self, image: MetadataImage, wanted: list[tuple[TopicImage, int, PartitionImage]]) -> None:
         local, hosted = self._broker.node_id, self._broker.hosted

@@ -213,9 +213,11 @@ class Partition:
         assert self.cutting is not None
         self.cutting.add_done_callback(lambda _: callback())
 
-    def close(self) -> None:
-        """This broker no longer hosts the replica: its topic was deleted, or the replica was moved."""
-        self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    def close(self, is_deleted: bool = False) -> None:
+        """This broker no longer hosts the replica: its topic `is_deleted`, or the replica was moved or is made anew. Of
+        a partition that is still there, clients look for the leader. With another error an idempotent producer would
+        number its records anew, and those that the new leader has already would be there twice."""
+        self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else Code.NOT_LEADER_OR_FOLLOWER)
 
     def failed(self) -> None:
         """The log has gone offline. Waiting requests are answered with KAFKA_STORAGE_ERROR."""

@@ -148,6 +148,26 @@ def test_readers_and_followers_look_again_when_the_role_changes(tmp_path: Path) 
     played(tmp_path, play, isr=ALL)
 
 
+@pytest.mark.parametrize(
+    ("is_deleted", "code"), [(False, Code.NOT_LEADER_OR_FOLLOWER), (True, Code.UNKNOWN_TOPIC_OR_PARTITION)]
+)
+def test_writes_that_wait_look_for_the_leader_unless_the_topic_is_deleted(
+    tmp_path: Path, is_deleted: bool, code: Code
+) -> None:
+    """With the other error an idempotent producer would number what the next leader has already anew."""
+
+    async def play(bench: Bench, partition: Partition) -> None:
+        answers: list[Code] = []
+        write(partition, acks=-1)
+        partition.when_committed(partition.log.log_end, answers.append)
+        partition.close(is_deleted)
+        assert answers == [code]
+        partition.when_committed(1, answers.append)
+        assert answers[1:] == [Code.NOT_LEADER_OR_FOLLOWER]
+
+    played(tmp_path, play, isr=ALL)
+
+
 def test_followers_are_marked_by_what_is_written_and_readers_by_what_is_committed(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         reader, follower = Noted(), Noted()
@@ -252,19 +272,6 @@ def test_a_request_keeps_waiting_when_its_leader_is_elected_again(tmp_path: Path
         assert calls == []
         partition.lead(ME, 4, 2, ALL, (ME,), {})
         assert calls == [Code.NONE]
-
-    played(tmp_path, play, isr=(ME, OTHER))
-
-
-def test_when_a_replica_is_removed_waiting_requests_get_an_unknown_partition(tmp_path: Path) -> None:
-    async def play(bench: Bench, partition: Partition) -> None:
-        calls: list[Code] = []
-        write(partition, acks=1)
-        partition.when_committed(1, calls.append)
-        partition.close()
-        assert calls == [Code.UNKNOWN_TOPIC_OR_PARTITION]
-        partition.when_committed(1, calls.append)
-        assert calls[1:] == [Code.NOT_LEADER_OR_FOLLOWER]
 
     played(tmp_path, play, isr=(ME, OTHER))
 
