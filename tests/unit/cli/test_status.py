@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -143,7 +144,9 @@ def test_a_watch_goes_on_with_a_cluster_that_was_started_again(tmp_path: Path) -
     first_asked, second_asked = threading.Event(), threading.Event()
     with status_server(first_asked) as first, status_server(second_asked) as second:
         nodes.write_text(json.dumps({"nodes": [{"id": 1, "http": first}]}))
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as watching:
+        # A shell that runs tests in the background has them ignore Ctrl-C.
+        heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=heeding) as watching:
             try:
                 assert first_asked.wait(60)
                 nodes.unlink()
