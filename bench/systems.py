@@ -149,11 +149,20 @@ class Highwater(System):
         directory.mkdir(parents=True, exist_ok=True)
         self.gauges = [Gauge(directory / f"node-{node}.gauge") for node in range(1, nodes + 1)] if measured else []
 
+    @property
+    def _has_console(self) -> bool:
+        """An older tree has no console and refuses its option."""
+        words = subprocess.run(
+            [self._python, "-m", "highwater", "up", "--help"], capture_output=True, text=True, check=True
+        )
+        return "--console-port" in words.stdout
+
     def launch(self) -> None:
         program = [str(Path(__file__).with_name("measured.py"))] if self._measured else ["-m", "highwater"]
         settings = [part for key, value in self.properties.items() for part in ("--set", f"{key}={value}")]
         up = ["up", "--brokers", str(self.nodes), "--port", str(self.port), "--data-dir", str(self.directory)]
-        up += ["--console-port", "off"]
+        if self._has_console:
+            up += ["--console-port", "off"]
         environment = {**os.environ, "HIGHWATER_BENCH_GAUGES": str(self.directory)}
         if self._stalls:
             environment["HIGHWATER_BENCH_STALLS"] = "1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +22,17 @@ os.environ.setdefault("HIGHWATER_CONSOLE_PORT", "off")
 # The same examples in each run, and no limit on how long one takes: a busy machine would exceed it.
 # `--hypothesis-profile default` looks for examples that were never tried.
 settings.load_profile("ci")
+
+
+class Loggers(dict[str, Any]):
+    """All loggers by name. pytest goes through them before each test, without a lock, while threads that fixtures have
+    started import modules and so make further loggers."""
+
+    def values(self) -> Any:
+        return list(super().values())
+
+
+logging.root.manager.loggerDict = Loggers(logging.root.manager.loggerDict)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

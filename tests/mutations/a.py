@@ -65,7 +65,16 @@ MUTATIONS: list[Mutation] = [
         f"{_HIGH_WATERMARK}::test_a8_an_old_leader_cuts_its_tail_before_it_takes_the_new_leaders_high_watermark",
         "src/highwater/replication/follower.py",
         "return Ready(truncate_to=offset, why=why)",
-        "return Ready(truncate_to=offset, high_watermark=offset + 1, why=why)",
+        "return Ready(truncate_to=offset, high_watermark=offset + 1, leader_high_watermark=offset + 1, why=why)",
+        (
+            Mutation(
+                "A8",
+                f"{_HIGH_WATERMARK}::test_a8_an_old_leader_cuts_its_tail_before_it_takes_the_new_leaders_high_watermark",
+                "src/highwater/partition/fetcher.py",
+                "elif ready.leader_high_watermark is not None:",
+                "if ready.leader_high_watermark is not None:",
+            ),
+        ),
     ),
     Mutation(
         "A9",

@@ -59,8 +59,10 @@ MUTATIONS: list[Mutation] = [
         test=BOUNDARIES
         + "test_retention_that_fails_at_one_partition_goes_on_at_the_others_and_at_the_next_time_there_too",
         file="src/highwater/broker/upkeep.py",
-        line="with self._at(partition):\nif await self._broker.store.expiry.apply(partition.log, still_meant):",
-        replacement="if True:\n    if await self._broker.store.expiry.apply(partition.log, still_meant):",
+        line="with self._at(partition):\n"
+        "if await self._broker.store.expiry.apply(partition.log, partial(self._still_meant, partition)):",
+        replacement="if True:\n"
+        "    if await self._broker.store.expiry.apply(partition.log, partial(self._still_meant, partition)):",
     ),
     Mutation(
         scenario="F13",

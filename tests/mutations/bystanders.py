@@ -171,7 +171,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F234",
-        "tests/unit/broker/test_nothing_left_behind.py::test_no_request_of_any_kind_outlives_its_answer",
+        "tests/unit/controller/test_alter_partition.py::test_checks_come_in_kafkas_order",
         "src/highwater/controller/decision.py",
         "self.refusal.__traceback__ = None",
         "pass",
@@ -223,5 +223,95 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/net/turns.py",
         "self._wait(SLICE_SECONDS)  # it may be long: a small request that comes later goes first",
         "self._resume()",
+    ),
+    Mutation(
+        "F480",  # the disk is full: a turn tries to begin a segment in every log that is due
+        "tests/unit/broker/test_retention.py::test_retention_handles_one_partition_in_a_turn_of_the_loop",
+        "src/highwater/broker/upkeep.py",
+        "await asyncio.sleep(0)  # nothing was awaited where there was no room to delete anything",
+        "pass",
+    ),
+    Mutation(
+        "F700",  # a path of 32 KB is read for each of 5 000 partitions: all wait for seven seconds
+        "tests/unit/broker/test_moving_directories.py::"
+        "test_a_long_path_is_read_once_for_all_partitions_that_are_to_be_there",
+        "src/highwater/broker/k34_alter_replica_log_dirs.py",
+        "rows.append(_row(index, _outcome(broker, topic.name, index) if is_ours else Code.LOG_DIR_NOT_FOUND))",
+        "is_ours = PurePath(directory.path) == broker.store.directory\n"
+        "rows.append(_row(index, _outcome(broker, topic.name, index) if is_ours else Code.LOG_DIR_NOT_FOUND))",
+    ),
+    Mutation(
+        "F700",
+        "tests/unit/broker/test_moving_directories.py::test_many_paths_are_read_in_turns",
+        "src/highwater/broker/k34_alter_replica_log_dirs.py",
+        "is_ours = PurePath(directory.path) == broker.store.directory\nyield None",
+        "is_ours = PurePath(directory.path) == broker.store.directory",
+    ),
+    Mutation(
+        "F701",  # each of 16 000 parts is compared with each of 5 000
+        "tests/unit/controller/test_configs.py::"
+        "test_parts_that_are_subtracted_from_a_list_are_not_compared_with_each_part_of_it",
+        "src/highwater/config/alteration.py",
+        "gone = set(given)  # either list may have thousands of parts",
+        "gone = given",
+    ),
+    Mutation(
+        "F702",  # a small request is answered with 20 MB of error messages
+        "tests/unit/controller/test_partition_moves.py::"
+        "test_the_name_of_a_topic_that_does_not_exist_is_not_repeated_at_length_for_each_partition",
+        "src/highwater/controller/partition_moves.py",
+        'raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name[:MAX_LENGTH]}.")',
+        'raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")',
+    ),
+    Mutation(
+        "F702",  # the same, for elections
+        "tests/unit/controller/test_leaders.py::"
+        "test_the_name_of_a_topic_that_does_not_exist_is_cut_in_the_answer_for_each_partition",
+        "src/highwater/controller/leaders.py",
+        'raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name[:MAX_LENGTH]}")',
+        'raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")',
+    ),
+    Mutation(
+        "F703",  # thirty pages at once: a turn of the loop has a part of each
+        "tests/unit/net/test_http.py::test_a_turn_of_the_loop_has_a_part_of_one_page_though_many_are_asked_for",
+        "src/highwater/net/http.py",
+        "if len(self._due) == 1:",
+        "self._world.clock.call_soon(then, parts)\nself._due.pop()\nif self._due:",
+    ),
+    Mutation(
+        "F704",  # all producers of a partition once more for each time that its topic is named
+        "tests/unit/broker/test_describing_logs.py::"
+        "test_the_producers_of_a_partition_are_listed_once_though_its_topic_is_named_many_times",
+        "src/highwater/broker/k61_describe_producers.py",
+        "seen.add(named)",
+        "pass",
+    ),
+    Mutation(
+        "F705",  # 100 000 producers are copied in one turn of the loop whenever a segment is rolled
+        "tests/unit/log/test_producer_state.py::test_a_snapshot_of_very_many_producers_copies_none_of_them",
+        "src/highwater/log/producer_state.py",
+        "return self._producers.copy()",
+        "return {pid: producer.copy() for pid, producer in self._producers.items()}",
+    ),
+    Mutation(
+        "F705",  # a snapshot changes while it is written
+        "tests/unit/log/test_producer_state.py::test_a_snapshot_stays_as_it_is_though_its_producers_write_on",
+        "src/highwater/log/producer_state.py",
+        "elif producer.copied != self._snapshots:",
+        "elif False:",
+    ),
+    Mutation(
+        "F481",  # a turn of the loop looks at all segments of all compacted logs
+        "tests/unit/log/compaction/test_cleaning.py::test_the_cleaner_looks_at_few_segments_in_a_turn_of_the_loop",
+        "src/highwater/log/compaction/cleaner.py",
+        "if not looked_at % PER_TURN:",
+        "if False:",
+    ),
+    Mutation(
+        "F481",  # a cleaning begins by what was found of segments that are gone
+        "tests/unit/log/compaction/test_cleaning.py::test_the_cleaner_looks_at_few_segments_in_a_turn_of_the_loop",
+        "src/highwater/log/compaction/cleaner.py",
+        "is_as_found = log.reads.layout == found.layout and log.is_usable",
+        "is_as_found = True",
     ),
 ]

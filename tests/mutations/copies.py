@@ -7,11 +7,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from compileall import compile_dir
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 from tests.mutations.mutation import ROOT
 
 PATIENCE_SECONDS = 300
+PATIENCE_FOR_ONE = 20
+"""What each test adds to it."""
 GREEN, RED = 0, 1
 """pytest's exit codes; any other means that the tests did not run."""
 
@@ -26,6 +30,20 @@ def copy_of_tree(target: Path) -> Path:
     return target
 
 
+def compiled_copy_of_tree(target: Path) -> Path:
+    """Python compares the content of these compiled files with that of their sources. So a line that is broken in a
+    copy of this copy counts, and no other file is compiled again."""
+    copy_of_tree(target)
+    for name in ("src", "tests"):
+        compile_dir(target / name, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
+    return target
+
+
+def linked(tree: Path, target: Path) -> Path:
+    """A copy that shares its files with the other one, until they are replaced."""
+    return shutil.copytree(tree, target, symlinks=True, copy_function=os.link)
+
+
 def environment_of(tree: Path) -> dict[str, str]:
     """Python knows compiled files by seconds and sizes, which is not enough for lines that are broken by turns."""
     path = f"{tree / 'src'}{os.pathsep}{tree}"
@@ -34,10 +52,11 @@ def environment_of(tree: Path) -> dict[str, str]:
 
 def ran(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
     """A mutant may hang: that is red too, for every test has its time limit."""
+    patience = PATIENCE_SECONDS + PATIENCE_FOR_ONE * len(tests)
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--timeout=100", *tests]
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environment_of(tree), capture_output=True, text=True, timeout=PATIENCE_SECONDS
+            command, cwd=tree, env=environment_of(tree), capture_output=True, text=True, timeout=patience
         )
     except subprocess.TimeoutExpired:
         return RED, "it hung"

@@ -14,15 +14,14 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F142",
-        "tests/scenarios/test_follower_disks.py::"
-        "test_a_checkpoint_that_fails_after_a_cut_loses_that_replica_which_would_wait_for_ever",
+        "tests/unit/log/test_checkpoint.py::test_a_patient_writer_gets_every_error_but_a_full_disk",
         "src/highwater/log/checkpoint.py",
         "if is_passing(why) and patient():",
         "if patient():",
     ),
     Mutation(
         "F142",
-        "tests/scenarios/test_follower_disks.py::test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up",
+        "tests/unit/log/test_checkpoint.py::test_a_patient_writer_gets_every_error_but_a_full_disk",
         "src/highwater/log/checkpoint.py",
         "if is_passing(why) and patient():",
         "if False:",

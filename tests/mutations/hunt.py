@@ -17,9 +17,9 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.mutations.copies import copy_of_tree
 from tests.mutations.hunts import MENDS
 from tests.mutations.mutation import ROOT
-from tests.mutations.run import copy_of_tree
 from tests.sim.hunts import HUNTS, Hunt
 
 LIST = ROOT / "tests/sim/hunts.py"

@@ -357,4 +357,25 @@ MUTATIONS: list[Mutation] = [
         "if warning is not None and warnings.get(member) != warning:",
         "if False:",
     ),
+    Mutation(
+        "F650",
+        f"{_WAITING}::test_a_fetch_does_not_wait_for_bytes_that_do_not_fit_into_the_response",
+        "src/highwater/broker/k01_fetch.py",
+        "left_out += max(min(entry.max_bytes, room), 0)",
+        "pass",
+    ),
+    Mutation(
+        "F650",
+        f"{_WAITING}::test_a_fetch_waits_if_the_other_partitions_may_send_too_little",
+        "src/highwater/broker/k01_fetch.py",
+        "left_out += max(min(entry.max_bytes, room), 0)",
+        "left_out += max(room, 0)",
+    ),
+    Mutation(
+        "F651",
+        f"{_WAITING}::test_a_fetch_at_the_end_of_an_older_segment_does_not_wait_for_more_bytes_than_that_has",
+        "src/highwater/broker/k01_fetch.py",
+        "urgent = urgent or row.ends_early",
+        "pass",
+    ),
 ]

@@ -24,10 +24,12 @@ class Mutation:
     """Broken along with it: a mend of several parts is taken back as a whole, or each would cover for the other."""
 
     def apply(self, tree: Path) -> None:
-        """To the files of a copy."""
+        """To a copy of the tree. Its files may be those of another copy, so they are replaced."""
         for each in (self, *self.also):
             target = tree / each.file
-            target.write_text(each.applied_to(target.read_text()))
+            broken = each.applied_to(target.read_text())
+            target.unlink()
+            target.write_text(broken)
 
     def applied_to(self, source: str) -> str:
         lines = source.split("\n")

@@ -8,7 +8,8 @@ NEARBY = "tests/scenarios/test_b_follower_reads.py::"
 CHOICE = "tests/unit/replication/test_read_replica.py::"
 READING = "tests/unit/partition/test_fetching.py::"
 MOVES = "tests/unit/controller/test_partition_moves.py::"
-PLAN = "tests/unit/cli/test_balance_plan.py::"
+PLAN = "tests/unit/client/test_balance_plan.py::"
+THROTTLED = "tests/scenarios/test_throttled_replication.py::"
 
 MUTATIONS = [
     Mutation(
@@ -106,14 +107,14 @@ MUTATIONS = [
         "F372",  # a lower replication factor makes the ISR smaller than it was
         MOVES + "test_a_lower_replication_factor_is_reached_at_once_if_the_replicas_that_stay_are_in_sync",
         "src/highwater/controller/reassignment.py",
-        "awaited = staying if len(adding) < len(removing) else adding",
-        "awaited = adding",
+        "awaited = staying if len(joining) < len(leaving) else joining",
+        "awaited = joining",
     ),
     Mutation(
         "F373",  # a move ends before all added replicas have everything
         MOVES + "test_a_move_ends_when_all_added_replicas_are_in_sync_and_a_leader_that_is_removed_is_replaced",
         "src/highwater/controller/reassignment.py",
-        "if not in_sync or not staying or not {*awaited, *adding} <= set(in_sync):",
+        "if not in_sync or not staying or not {*awaited, *joining} <= set(in_sync):",
         "if not in_sync or not staying:",
     ),
     Mutation(
@@ -140,28 +141,28 @@ MUTATIONS = [
     Mutation(
         "F380",  # a balance takes a rack from a partition
         PLAN + "test_a_replica_is_not_moved_if_its_partition_would_have_fewer_racks",
-        "src/highwater/cli/balance_plan.py",
+        "src/highwater/client/balance_plan.py",
         "return self._spread(after) >= self._spread(now)",
         "return True",
     ),
     Mutation(
         "F381",  # a broker gets a partition twice
         PLAN + "test_any_cluster_is_even_afterwards_with_no_fewer_racks_and_no_broker_twice",
-        "src/highwater/cli/balance_plan.py",
+        "src/highwater/client/balance_plan.py",
         "if taker in now:",
         "if False:",
     ),
     Mutation(
         "F382",  # leaders are left where no single partition joins two brokers
         PLAN + "test_leadership_goes_along_a_chain_where_no_partition_joins_both_ends",
-        "src/highwater/cli/balance_plan.py",
+        "src/highwater/client/balance_plan.py",
         "queue.append(other)",
         "pass",
     ),
     Mutation(
         "F383",  # many small replicas move where one would do
         PLAN + "test_the_largest_replica_that_fits_moves_rather_than_many_small_ones",
-        "src/highwater/cli/balance_plan.py",
+        "src/highwater/client/balance_plan.py",
         "return size > room, size if size > room else -size, tp",
         "return False, size, tp",
     ),
@@ -188,5 +189,94 @@ MUTATIONS = [
         "src/highwater/partition/partition.py",
         "self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else Code.NOT_LEADER_OR_FOLLOWER)",
         "self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION)",
+    ),
+    Mutation(
+        "F540",  # the bound of a topic's first partition decides who is eligible in the others
+        "tests/scenarios/test_uneven_replicas.py::"
+        "test_replicas_with_all_acknowledged_records_may_lead_though_the_first_partition_has_a_single_replica",
+        "src/highwater/controller/settings.py",
+        "return ElectionRules(min_isr, unclean, head.features.elr_enabled)",
+        "return ElectionRules(min(min_isr, len(topic.partitions[0].replicas)), unclean, head.features.elr_enabled)",
+    ),
+    Mutation(
+        "F542",  # an empty replica is elected though an older one lives
+        "tests/scenarios/test_b_reassignment.py::"
+        "test_an_unclean_election_amid_a_move_prefers_a_replica_that_had_the_partition_before",
+        "src/highwater/controller/elections.py",
+        "by_age = sorted(replicas, key=lambda replica: replica in partition.adding)",
+        "by_age = replicas",
+    ),
+    Mutation(
+        "F543",  # a move that an unclean election could end never ends
+        "tests/scenarios/test_b_reassignment.py::"
+        "test_a_move_away_from_a_dead_broker_ends_with_the_unclean_election_of_its_target",
+        "src/highwater/controller/elections.py",
+        "wanted = Assignment(done[0])",
+        "pass",
+    ),
+    Mutation(
+        "F544",  # a partition that is added during a move gets too many replicas
+        "tests/unit/controller/test_topics.py::"
+        "test_partitions_are_added_with_the_replication_factor_of_the_target_while_the_first_one_moves",
+        "src/highwater/controller/reassignment.py",
+        "return len(set(partition.replicas) - set(partition.removing))",
+        "return len(partition.replicas)",
+    ),
+    Mutation(
+        "F548",  # a cancellation passes over a live replica that has everything
+        MOVES + "test_a_cancellation_that_would_leave_nobody_in_the_isr_elects_a_live_replica_of_the_elr",
+        "src/highwater/controller/reassignment.py",
+        "if not isr and any(replica in partition.elr and acceptable(replica) for replica in replicas):",
+        "if False:",
+    ),
+    Mutation(
+        "F549",  # a cancelled move of two targets keeps what the first one added
+        MOVES + "test_a_cancelled_move_that_had_several_targets_leaves_the_replicas_that_the_partition_had",
+        "src/highwater/controller/reassignment.py",
+        "adding = tuple(sorted({*target, *partition.adding} - set(settled)))",
+        "adding = tuple(sorted(set(target) - set(settled)))",
+    ),
+    Mutation(
+        "F550",  # a move that the election of an eligible replica could end never ends
+        MOVES + "test_a_move_ends_with_the_election_of_a_leader_from_the_elr_if_it_waits_for_nobody_else",
+        "src/highwater/controller/elections.py",
+        "wanted = Assignment(done[0])",
+        "pass",
+    ),
+    Mutation(
+        "F600",  # a throttled follower pauses for longer than its throttle asks for, and the rate is not used
+        THROTTLED + "test_the_rate_is_used_however_long_followers_wait_otherwise",
+        "src/highwater/partition/fetcher.py",
+        "pause = min(self._throttle.seconds_left, self._limits().backoff)",
+        "pause = self._limits().backoff",
+    ),
+    Mutation(
+        "F601",  # a throttled fetch waits at the leader for longer than the throttle asks for
+        THROTTLED + "test_the_rate_is_used_however_long_followers_wait_otherwise",
+        "src/highwater/broker/k01_fetch.py",
+        "self._look_after(self.reader.throttle.seconds_left)",
+        "pass",
+    ),
+    Mutation(
+        "F602",  # a long list of throttled replicas is read once for every partition, in one turn of the loop
+        "tests/unit/replication/test_throttle.py::test_a_long_list_of_replicas_is_not_read_for_each_of_them",
+        "src/highwater/config/topic.py",
+        "values[listed] = frozenset(values[listed])",
+        "values[listed] = tuple(values[listed])",
+    ),
+    Mutation(
+        "F603",  # a move that had another target before waits for a replica that the same move alone does not wait for
+        MOVES + "test_a_move_that_had_another_target_before_waits_for_the_same_replicas_as_without_it",
+        "src/highwater/controller/reassignment.py",
+        "leaving = [replica for replica in removing if replica not in adding]",
+        "leaving = list(removing)",
+    ),
+    Mutation(
+        "F482",  # the throttle of a balance stays for ever
+        "tests/cluster/test_balance.py::"
+        "test_a_new_broker_gets_its_share_a_broker_is_drained_and_an_interrupted_balance_is_taken_up",
+        "src/highwater/client/balance_run.py",
+        "if not admin.list_reassignments():",
+        "if False:",
     ),
 ]

@@ -56,7 +56,7 @@ MUTATIONS = [
         "F307",  # damage is forgotten by a restart
         DAMAGE + "test_a_damaged_replica_is_fetched_anew_though_its_broker_stops_when_it_is_known_to_be_lost",
         "src/highwater/log/loaded.py",
-        "why = loaded.gap if loaded.mark is None else loaded.mark.why",
+        "why = None if loaded.mark is None else loaded.mark.why",
         "why = loaded.gap",
     ),
     Mutation(

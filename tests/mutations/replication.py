@@ -45,6 +45,20 @@ MUTATIONS: list[Mutation] = [
         "if False:",
     ),
     Mutation(
+        "F652",
+        f"{_LOG}/test_gaps_of_compacted_logs.py::test_a_gap_of_another_cleaner_is_no_damage_though_the_index_is_sparse",
+        "src/highwater/log/loader.py",
+        "if is_indexed and not entries_hold(segment):",
+        "if is_indexed:",
+    ),
+    Mutation(
+        "F653",
+        f"{_LOG}/test_gaps_of_compacted_logs.py::test_a_lost_segment_of_a_compacted_log_is_known_by_its_indexes_or_by_the_log_start",
+        "src/highwater/log/store.py",
+        "is_legal = incomplete is not None and incomplete.is_gap and self._was_compacted(partition, config)",
+        "is_legal = loaded.mark is None and self._was_compacted(partition, config)",
+    ),
+    Mutation(
         "F42",
         "tests/scenarios/test_a_truncation.py::"
         "test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew",
@@ -214,6 +228,15 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/log/truncation.py",
         "if layout == log.reads.layout and log.swapping is None and log.is_usable:",
         "if True:",
+        (
+            Mutation(
+                "F4",  # the same, after a pause
+                f"{_READS}::test_a_log_is_cut_where_it_is_to_be_though_retention_takes_segments_meanwhile",
+                "src/highwater/log/truncation.py",
+                "if layout == log.reads.layout and log.swapping is None:",
+                "if True:",
+            ),
+        ),
     ),
     Mutation(
         "F4",
@@ -245,7 +268,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F10",
-        f"{_DISKS}::test_a_full_disk_that_holds_a_truncation_up_holds_nothing_else_up",
+        f"{_AGAIN}::test_many_truncations_that_are_held_up_cost_the_others_one_pause_in_all",
         "src/highwater/broker/publisher.py",
         "await asyncio.wait([cutting], timeout=max(left, 0.0))",
         "await asyncio.wait([cutting])",
@@ -282,7 +305,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F10",
-        f"{_AGAIN}::test_many_truncations_that_a_full_disk_holds_up_cost_the_others_one_pause_in_all",
+        f"{_AGAIN}::test_many_truncations_that_are_held_up_cost_the_others_one_pause_in_all",
         "src/highwater/broker/publisher.py",
         "left = self._settle_until - self._broker.world.clock.monotonic()",
         "left = SETTLE_SECONDS",
@@ -331,7 +354,7 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_raised_bound.py::"
         "test_a_lower_bound_without_a_leader_lets_an_eligible_replica_lead_and_others_join[True]",
         "src/highwater/controller/elections.py",
-        "if len(isr) >= rules.min_isr:  # the bound is lower now: this leader commits records that the ELR lacks",
+        "if len(isr) >= rules.bound(len(replicas)):",
         "if False:",
     ),
     Mutation(

@@ -10,13 +10,14 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import click
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.mutations.copies import GREEN, RED, copy_of_tree, ran, reason_in
+from tests.mutations.copies import GREEN, RED, compiled_copy_of_tree, linked, ran, reason_in
 from tests.mutations.mutation import Mutation
 from tests.mutations.table import MUTATIONS, WAITING
 from tests.mutations.trial import PACKAGES, lowest_share, summary, try_drawn
@@ -47,12 +48,15 @@ def survivors_of_the_list(only: str | None, jobs: int) -> int:
         raise click.UsageError(f"there is no scenario {only}")
     with tempfile.TemporaryDirectory(prefix="highwater-mutants-") as home, ThreadPoolExecutor(jobs) as pool:
         tests = list(dict.fromkeys(mutation.test for mutation in chosen))
-        code, output = ran(copy_of_tree(Path(home) / "whole"), tests)
+        whole = compiled_copy_of_tree(Path(home) / "whole")
+        code, output = ran(whole, tests)
         if code != GREEN:
             raise click.ClickException(f"the tests are not green to begin with:\n{output[-4000:]}")
         survived = 0
         trees = [Path(home) / f"{at}-{mutation.scenario}" for at, mutation in enumerate(chosen)]
-        for mutation, (verdict, seconds, why) in zip(chosen, pool.map(tried, trees, chosen), strict=True):
+        for mutation, (verdict, seconds, why) in zip(
+            chosen, pool.map(partial(tried, whole), trees, chosen), strict=True
+        ):
             survived += verdict != "red"
             click.echo(f"{mutation.scenario:<4} {verdict:<8} {seconds:5.1f} s  {mutation.file}: {mutation.line!r}")
             click.echo(f"{'':24}{why}")
@@ -62,10 +66,10 @@ def survivors_of_the_list(only: str | None, jobs: int) -> int:
     return survived
 
 
-def tried(tree: Path, mutation: Mutation) -> tuple[str, float, str]:
+def tried(whole: Path, tree: Path, mutation: Mutation) -> tuple[str, float, str]:
     """The verdict, how long it took, and what the test said."""
     begun = time.monotonic()
-    mutation.apply(copy_of_tree(tree))
+    mutation.apply(linked(whole, tree))
     code, output = ran(tree, [mutation.test])
     shutil.rmtree(tree)
     verdict = {GREEN: "SURVIVED", RED: "red"}.get(code, f"exit {code}")

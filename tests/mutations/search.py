@@ -188,13 +188,6 @@ MUTATIONS: list[Mutation] = [
         ),
     ),
     Mutation(
-        "F212",  # the end of a follower lies amid the batch that its leader's log begins with
-        f"{_SCOPE}[pair-forked]",
-        _FOLLOWER,
-        "if count and log.start < log.end <= row.log_start and row.batches[0].base_offset < log.end:",
-        "if False:",
-    ),
-    Mutation(
         "F253",  # a member of the ELR that is down still has records that are called deleted
         f"{_SCOPE}[pair-eligible]",
         _LEADER,

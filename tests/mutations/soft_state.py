@@ -17,7 +17,7 @@ MUTATIONS = [
     ),
     Mutation(
         "F241",
-        f"{_SOFT}::test_a_broker_whose_end_could_not_be_written_is_fenced_when_it_falls_silent",
+        f"{_SOFT}::test_a_controlled_shutdown_that_could_not_be_written_begins_again_with_the_next_heartbeat",
         _ACTIVE,
         "decided = yield from decision()",
         "decided = yield from decision(); written(decided)",
@@ -89,5 +89,28 @@ MUTATIONS = [
         "src/highwater/active_controller/active_controller.py",
         "elif now - self._no_room_since >= NO_ROOM_SECONDS and len(self.raft.voters) > 1:",
         "elif now - self._no_room_since >= NO_ROOM_SECONDS:",
+    ),
+    Mutation(
+        "F541",  # a late registration replaces a living broker that was not heard yet
+        "tests/sim/test_quick_restart.py::"
+        "test_a_late_registration_of_a_dead_broker_does_not_put_out_a_successor_that_was_not_heard_yet",
+        "src/highwater/active_controller/k62_broker_registration.py",
+        "if decided.records:",
+        "if False:",
+    ),
+    Mutation(
+        "F545",  # clients learn that their controller has changed
+        "tests/scenarios/test_passing_on.py::"
+        "test_a_request_that_its_controller_could_not_decide_is_passed_on_to_the_next_one",
+        "src/highwater/active_controller/k58_envelope.py",
+        "self.slot.refuse(Code.NOT_CONTROLLER)\nreturn True",
+        "return False",
+    ),
+    Mutation(
+        "F545",  # the same, for requests that are decided in pieces
+        "tests/scenarios/test_passing_on.py::test_a_request_that_no_voter_has_room_for_is_refused_after_a_while",
+        "src/highwater/active_controller/pieces.py",
+        "if len(decided) == len(pieces) and not (undecided == len(pieces) and sends_elsewhere()):",
+        "if len(decided) == len(pieces):",
     ),
 ]

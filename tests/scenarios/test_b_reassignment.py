@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from highwater.broker.status import summary
 from highwater.errors import Code, code_of
+from highwater.model import NO_NODE
 from highwater.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -13,6 +14,7 @@ from highwater.wire.messages.alter_partition_reassignments_request import (
 )
 from highwater.wire.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
 from tests.scenarios.stage import ORDERS, Stage
+from tests.scenarios.visitor import UNCLEAN
 
 
 def reassign(stage: Stage, target: Sequence[int] | None, via: str = "n3") -> Code:
@@ -100,3 +102,34 @@ def test_a_move_that_is_cancelled_halfway_leaves_the_replicas_and_records_that_t
         stage.until(lambda: stage.values("n2") == stage.values("n3") == [b"m1", b"m2", b"m3"])
         stage.start("n4")
         stage.until(lambda: not stage.has("n4"))
+
+
+def test_an_unclean_election_amid_a_move_prefers_a_replica_that_had_the_partition_before() -> None:
+    """n2 leads alone, n3 lacks its last record, and n4 is being added and has nothing yet. Then n2 dies for good. Must
+    hold: what n3 has is kept."""
+    with Stage(4, replica_lag_time_max_ms=1000) as stage:
+        stage.create(replicas=(2, 3), unclean_leader_election_enable="true")
+        stage.send(b"m1", b"m2")
+        stage.until(lambda: stage.log("n3").high_watermark == 2)
+        stage.cut("n2", "n3")
+        stage.write("n2", b"m3", acks=1)
+        stage.until(lambda: stage.image().isr == (2,))
+        stage.cut("n2", "n4")
+        assert reassign(stage, (4, 3), via="n1") is Code.NONE
+        stage.until(lambda: stage.has("n4") and stage.image().adding == (4,))
+        stage.cut_power("n2")
+        stage.until(lambda: stage.leader() in ("n3", "n4"))
+        assert stage.read() == [b"m1", b"m2"]
+
+
+def test_a_move_away_from_a_dead_broker_ends_with_the_unclean_election_of_its_target() -> None:
+    """The only replica is gone for good, and so are its records. An operator lets another broker begin anew."""
+    with Stage(3) as stage:
+        stage.create(replicas=(2,))
+        stage.kill("n2")
+        stage.until(lambda: stage.image().leader == NO_NODE)
+        assert reassign(stage, (3,)) is Code.NONE
+        stage.until(lambda: stage.has("n3"))
+        assert stage.run(stage.client.elect(UNCLEAN)) is Code.NONE
+        stage.until(lambda: stage.leader() == "n3" and stage.image().replicas == (3,))
+        assert (stage.image().adding, stage.image().removing) == ((), ())

@@ -159,7 +159,7 @@ def test_a_follower_whose_retention_is_ahead_of_its_leader_reports_it() -> None:
         follower = stage.partition("n3")
         stage.log("n3").config = dataclasses.replace(stage.log("n3").config, retention_bytes=1)
         node = stage.node("n3")
-        node.world.call(node.role.upkeep._let_go, follower)
+        node.world.call(node.world.spawn, "retention", node.role.upkeep._let_go([follower]))
         stage.until(lambda: follower.log.log_start == 5)
         assert stage.run(stage.client.delete_records("n2", 5)) is Code.NONE
 

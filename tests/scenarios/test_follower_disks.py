@@ -129,8 +129,10 @@ def test_a_follower_catches_up_whose_own_tail_ends_where_the_leaders_log_begins_
         diverged(stage, b"more", b"and more")
         stage.run(stage.client.delete_records("n3", 4))
         assert (stage.log("n2").log_end, stage.log("n3").log_start, stage.log("n3").log_end) == (4, 4, 6)
+        epoch = decided(stage).leader_epoch
         stage.heal()
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
+        assert decided(stage).leader_epoch == epoch, "n2 did not report its log as lost"
         assert (stage.log("n2").log_start, stage.log("n2").log_end) == (4, 6)
         assert stage.values("n2") == [b"other", b"more", b"and more"]
         assert stage.read() == [b"more", b"and more"]

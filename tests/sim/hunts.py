@@ -17,18 +17,18 @@ class Hunt(NamedTuple):
 
 
 HUNTS: list[Hunt] = [
-    Hunt("A2", "crashes", 2),
+    Hunt("A2", "crashes", 4),
     Hunt("B10", "incarnations", 0),
     Hunt("B14", "crashes", 3),
-    Hunt("C3", "crashes", 0),
+    Hunt("C3", "crashes", 7),
     Hunt("C8", "crashes", 3),
-    Hunt("F1 emptied", "rot", 0),
+    Hunt("F1 emptied", "rot", 88),
     Hunt("F2 unregistered", "incarnations", 4),
-    Hunt("F3 failed batch", "short-room", 3),
+    Hunt("F3 failed batch", "short-room", 4),
     Hunt("F6", "deletions", 4),
-    Hunt("F7", "failed-logs", 132),
-    Hunt("F8", "metadata", 4),
-    Hunt("F9 made", "creations", 12),
+    Hunt("F7", "failed-logs", 67),
+    Hunt("F8", "metadata", 91),
+    Hunt("F9 made", "creations", 7),
     Hunt("F10 failed cut", "truncations", 6),
     Hunt("F194", "slow-code", 1),
 ]

@@ -24,6 +24,7 @@ KEPT = {
     ("all", 2_000_781): "a node that was stopped without descriptors took its logs offline",
     ("all", 3_002_573): "a follower whose last batch had moved never caught up",
     ("all", 7_000_124): "a voter went on with a leader epoch in its metadata log that had rotted",
+    ("all", 9_000_319): "the last replica that had everything was cut off when the disk of the other was replaced",
     ("all", 2_000_533): "a deletion whose client had given up took effect after a creation was answered",
     ("all", 700032): "a write that the earlier life of a topic had taken was asked of the next one",
 }

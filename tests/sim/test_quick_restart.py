@@ -6,6 +6,7 @@ from highwater.errors import Code, code_of
 from highwater.model import NodeId, Uuid
 from highwater.wire.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
 from highwater.wire.messages.broker_registration_response import BrokerRegistrationResponse
+from tests.scenarios.mishaps import registration
 from tests.scenarios.stage import Stage
 
 SESSION_MS = 60_000
@@ -26,32 +27,45 @@ def test_a_broker_that_lost_its_power_is_back_long_before_its_session_is_over() 
         assert stage.read() == [b"m1", b"m2"]
 
 
+def register(stage: Stage, by: str, directory: Uuid | None = None) -> Code:
+    """Another incarnation of broker 2 registers, with the same directory if no other is given."""
+    living = stage.truth.brokers.by_id[NodeId(2)]
+    request = BrokerRegistrationRequest(
+        broker_id=2,
+        cluster_id=stage.node("n1").home.cluster_id,
+        incarnation_id=Uuid(bytes(15) + b"\7"),
+        listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9002, security_protocol=0)],
+        features=[
+            Feature(name=name, min_supported_version=known.min, max_supported_version=known.max)
+            for name, known in living.features.items()
+        ],
+        log_dirs=[living.directories[0] if directory is None else directory],
+    )
+    at = stage.member("n1").controller
+    answer = stage.run(stage.visitor(by).client.ask(at, request, BrokerRegistrationResponse, 5.0), by)
+    return code_of(answer.error_code)
+
+
 def test_a_late_registration_of_a_dead_broker_does_not_put_its_successor_out() -> None:
     """The same words from other connections, as they might be left in the network; and from who has no such lock."""
     with Stage(3, voters=1, broker_session_timeout_ms=SESSION_MS) as stage:
         living = stage.truth.brokers.by_id[NodeId(2)]
-
-        async def register(by: str, directory: Uuid) -> Code:
-            request = BrokerRegistrationRequest(
-                broker_id=2,
-                cluster_id=stage.node("n1").home.cluster_id,
-                incarnation_id=Uuid(bytes(15) + b"\7"),
-                listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9002, security_protocol=0)],
-                features=[
-                    Feature(name=name, min_supported_version=known.min, max_supported_version=known.max)
-                    for name, known in living.features.items()
-                ],
-                log_dirs=[directory],
-            )
-            at = stage.member("n1").controller
-            answer = await stage.visitor(by).client.ask(at, request, BrokerRegistrationResponse, 5.0)
-            return code_of(answer.error_code)
-
         for name in ("first", "second", "third"):
-            assert stage.run(register(name, living.directories[0]), name) is Code.DUPLICATE_BROKER_REGISTRATION
+            assert register(stage, name) is Code.DUPLICATE_BROKER_REGISTRATION
         for _ in range(3):
-            assert (
-                stage.run(register("clone", Uuid(bytes(15) + b"\x09")), "clone") is Code.DUPLICATE_BROKER_REGISTRATION
-            )
+            assert register(stage, "clone", Uuid(bytes(15) + b"\x09")) is Code.DUPLICATE_BROKER_REGISTRATION
         assert stage.truth.brokers.by_id[NodeId(2)] == living
-        assert stage.run(register("first", living.directories[0]), "first") is Code.NONE
+        assert register(stage, "first") is Code.NONE
+
+
+def test_a_late_registration_of_a_dead_broker_does_not_put_out_a_successor_that_was_not_heard_yet() -> None:
+    """It comes between the registration of the successor and its first heartbeat, which is on the way."""
+    with Stage(3, voters=1, broker_session_timeout_ms=SESSION_MS) as stage:
+        dead = stage.truth.brokers.by_id[NodeId(2)]
+        stage.cut_power("n2")
+        stage.start("n2", waits=False)
+        stage.until(lambda: registration(stage, 2).incarnation != dead.incarnation)
+        stage.cut("n2", "n1", one_way=True)
+        assert register(stage, "late") is Code.DUPLICATE_BROKER_REGISTRATION
+        stage.heal()
+        stage.until(lambda: stage.serves("n2"))

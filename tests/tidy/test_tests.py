@@ -96,6 +96,26 @@ def test_every_test_asserts_something() -> None:
     assert not found, "\n".join(found)
 
 
+def test_every_function_within_a_test_is_used() -> None:
+    """A test whose play is never performed is green whatever happens."""
+    idle = [
+        f"{named(path)}::{test.name}: {inner.name}"
+        for path in files_of_tests()
+        for test in functions_of(path)
+        for inner in _inner_functions(test)
+        if not any(isinstance(node, ast.Name) and node.id == inner.name for node in ast.walk(test))
+    ]
+    assert not idle, "\n".join(idle)
+
+
+def _inner_functions(test: Function) -> Iterator[Function]:
+    """Without methods of classes and functions that a decorator takes."""
+    methods = {method for each in ast.walk(test) if isinstance(each, ast.ClassDef) for method in each.body}
+    for node in ast.walk(test):
+        if isinstance(node, Function) and node is not test and node not in methods and not node.decorator_list:
+            yield node
+
+
 def test_no_test_sleeps() -> None:
     """`asyncio.sleep(0)` gives way to the event loop once, and does not wait for the clock. On the simulated loop
     `asyncio.sleep` moves virtual time."""

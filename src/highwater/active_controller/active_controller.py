@@ -28,6 +28,7 @@ from highwater.metadata.pieces import Pieces
 from highwater.metadata.records import encoding
 from highwater.metadata.replay import applying
 from highwater.model import Epoch, Offset
+from highwater.net.context import RequestContext
 from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import Leadership
 from highwater.raft_node.raft_node import RaftNode
@@ -35,6 +36,7 @@ from highwater.wire.codec import Message
 from highwater.world import World
 
 R = TypeVar("R")
+M = TypeVar("M", bound=Message)
 REMEMBERED = 100
 NO_ROOM_SECONDS = 2.0
 """How long a controller that cannot write its decisions waits for free disk space before it resigns."""
@@ -121,6 +123,19 @@ class ActiveController:
         why = f"the controller cannot write to its metadata log: {self._no_room}"
         return KafkaError(Code.KAFKA_STORAGE_ERROR, why)
 
+    def respond(self, ctx: RequestContext, response: M | None, refused: Callable[[KafkaError], M]) -> None:
+        """Answers a request of a client: with `response`, or if it was not decided, with what `refused` makes of the
+        reason."""
+        if response is not None:
+            ctx.respond(response)
+        elif not self.sends_elsewhere(ctx):
+            ctx.respond(refused(self.refusal))
+
+    def sends_elsewhere(self, ctx: RequestContext) -> bool:
+        """Whether a request that was not decided is passed on to the controller that may decide it. It is answered
+        then."""
+        return self.refusal.code is Code.NOT_CONTROLLER and ctx.sent_elsewhere()
+
     def decide(
         self,
         decision: Callable[[], Decision[R]],
@@ -191,8 +206,9 @@ class ActiveController:
         # cannot be applied.
         head, _ = yield from applying(before, records, end + len(records) - 1, epoch)
         encoded = yield from encoding(records)
-        if self._epoch != epoch or self.raft.epoch != epoch or self.raft.log_end != end:
+        if self._epoch != epoch or self.raft.epoch != epoch:
             return False
+        assert self.raft.log_end == end, "in one epoch only this controller writes, one decision after the other"
         written = False
         # After a failure here the content of the log is unknown, so the node ends.
         with self.world.failures.boundary("node", "the metadata log", self.raft.fail):

@@ -83,6 +83,10 @@ class BrokerWatch:
         """The records of a heartbeat are in the log."""
         self.liveness.entered(broker, epoch, state, self._controller.log_end - 1)
 
+    def registered(self, broker: NodeId, epoch: int) -> None:
+        """The records of a registration are in the log."""
+        self.liveness.registered(broker, epoch, self._world.clock.monotonic())
+
     def outlives(self, connection: Connected, incarnation: Uuid, existing: BrokerRegistration, received: float) -> bool:
         """Whether a broker that registers has proven that the registered incarnation is dead."""
         return self._succession.outlives(connection, incarnation, existing, received)

@@ -31,7 +31,7 @@ API = Api(19, (2, 7), CreateTopicsRequest, most_elements=MANY_ELEMENTS, forwarde
 
 def handle(controller: ActiveController, ctx: RequestContext, request: CreateTopicsRequest) -> Work:
     if not controller.is_active:
-        ctx.respond(_refused(request, Code.NOT_CONTROLLER, ctx.version))
+        controller.respond(ctx, None, lambda why: _refused_by(request, why))
         return
     yield from decide_in_pieces(
         controller.deliberate,
@@ -39,6 +39,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: CreateTop
         in_pieces(request, controller.config),
         lambda piece: create_topics(controller.head, piece, controller.config, controller.random, ctx.authorize),
         lambda piece: _refused_by(piece, controller.refusal),
+        lambda: controller.sends_elsewhere(ctx),
         CreateTopicsResponse(throttle_time_ms=ctx.throttle_ms),
         lambda response: response.topics,
     )

@@ -35,7 +35,7 @@ API = Api(20, (1, 6), DeleteTopicsRequest, most_elements=MANY_ELEMENTS, forwarde
 
 def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTopicsRequest) -> Work:
     if not controller.is_active:
-        ctx.respond(_refused(request, Code.NOT_CONTROLLER, ctx.version))
+        controller.respond(ctx, None, lambda why: _refused_by(request, why))
         return
     yield from decide_in_pieces(
         partial(controller.decide, takes_long=True),  # so that it keeps its order with other changes of topics
@@ -43,6 +43,7 @@ def handle(controller: ActiveController, ctx: RequestContext, request: DeleteTop
         in_pieces(controller.head, request),
         lambda piece: delete_topics(controller.head, piece, ctx.version, controller.config, ctx.authorize),
         lambda piece: _refused_by(piece, controller.refusal),
+        lambda: controller.sends_elsewhere(ctx),
         DeleteTopicsResponse(throttle_time_ms=ctx.throttle_ms),
         lambda response: response.responses,
     )

@@ -34,6 +34,6 @@ API = Api(33, (0, 2), AlterConfigsRequest, forwarded=True, refuse=_refused)
 
 def handle(controller: ActiveController, ctx: RequestContext, request: AlterConfigsRequest) -> None:
     def answer(response: AlterConfigsResponse | None) -> None:
-        ctx.respond(response or _refused_by(request, controller.refusal))
+        controller.respond(ctx, response, lambda why: _refused_by(request, why))
 
     controller.deliberate(lambda: alter_configs(controller.head, request, controller.config, ctx.authorize), answer)

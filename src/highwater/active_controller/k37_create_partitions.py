@@ -29,7 +29,7 @@ API = Api(37, (0, 3), CreatePartitionsRequest, forwarded=True, refuse=_refused)
 
 def handle(controller: ActiveController, ctx: RequestContext, request: CreatePartitionsRequest) -> None:
     def answer(response: CreatePartitionsResponse | None) -> None:
-        ctx.respond(response or _refused_by(request, controller.refusal))
+        controller.respond(ctx, response, lambda why: _refused_by(request, why))
 
     controller.deliberate(
         lambda: create_partitions(controller.head, request, controller.random, ctx.authorize),

@@ -15,10 +15,9 @@ API = Api(43, (0, 2), ElectLeadersRequest, most_elements=MANY_ELEMENTS, forwarde
 
 def handle(controller: ActiveController, ctx: RequestContext, request: ElectLeadersRequest) -> None:
     def answer(response: ElectLeadersResponse | None) -> None:
-        answered = response or refused(request, controller.refusal.code, ctx.version)
-        if ctx.version == 0:
-            answered.error_code = Code.NONE  # version 0 has no such field; the partitions have their own codes
-        ctx.respond(answered)
+        if response is not None and ctx.version == 0:
+            response.error_code = Code.NONE  # version 0 has no such field; the partitions have their own codes
+        controller.respond(ctx, response, lambda why: refused(request, why.code, ctx.version))
 
     if not ctx.authorize("Alter", "Cluster", "kafka-cluster"):
         ctx.respond(refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, ctx.version))

@@ -37,7 +37,7 @@ API = Api(44, (0, 1), IncrementalAlterConfigsRequest, forwarded=True, refuse=_re
 
 def handle(controller: ActiveController, ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> None:
     def answer(response: IncrementalAlterConfigsResponse | None) -> None:
-        ctx.respond(response or _refused_by(request, controller.refusal))
+        controller.respond(ctx, response, lambda why: _refused_by(request, why))
 
     controller.deliberate(
         lambda: incremental_alter_configs(controller.head, request, controller.config, ctx.authorize),

@@ -52,7 +52,7 @@ API = Api(
 
 def handle(controller: ActiveController, ctx: RequestContext, request: AlterPartitionReassignmentsRequest) -> None:
     def answer(response: AlterPartitionReassignmentsResponse | None) -> None:
-        ctx.respond(response or _refused_by(request, controller.refusal))
+        controller.respond(ctx, response, lambda why: _refused_by(request, why))
 
     if not ctx.authorize("Alter", "Cluster", "kafka-cluster"):
         ctx.respond(_refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, ctx.version))

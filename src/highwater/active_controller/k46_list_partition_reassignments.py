@@ -29,7 +29,7 @@ API = Api(
 
 def handle(controller: ActiveController, ctx: RequestContext, request: ListPartitionReassignmentsRequest) -> None:
     def answer(response: ListPartitionReassignmentsResponse | None) -> None:
-        ctx.respond(response or _refused(request, controller.refusal.code, ctx.version))
+        controller.respond(ctx, response, lambda why: _refused(request, why.code, ctx.version))
 
     if not ctx.authorize("Describe", "Cluster", "kafka-cluster"):
         ctx.respond(_refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, ctx.version))

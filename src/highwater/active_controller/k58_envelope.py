@@ -86,6 +86,10 @@ class _InnerContext(RequestContext):
     def carry_out(self, work: Work) -> None:
         super().carry_out(_to_its_end(work, self.slot))
 
+    def sent_elsewhere(self) -> bool:
+        self.slot.refuse(Code.NOT_CONTROLLER)
+        return True
+
 
 def handle(controller: ActiveController, ctx: RequestContext, request: EnvelopeRequest) -> Work | None:
     """Only a few large envelopes are opened at a time: their content is in memory several times until it is decided.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from highwater.active_controller.active_controller import ActiveController
+from highwater.controller.decision import Decision
 from highwater.controller.registration import register_broker
 from highwater.errors import Code
 from highwater.metadata.brokers import BrokerRegistration
+from highwater.model import NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import Api
 from highwater.quorum import KRAFT_VERSION
@@ -29,6 +31,10 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerReg
             controller.watch.refused(ctx.connection, request.incarnation_id, in_the_way)
         ctx.respond(response or BrokerRegistrationResponse(error_code=controller.refusal.code))
 
+    def written(decided: Decision[BrokerRegistrationResponse]) -> None:
+        if decided.records:
+            controller.watch.registered(NodeId(request.broker_id), decided.response.broker_epoch)
+
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(BrokerRegistrationResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
@@ -45,4 +51,5 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerReg
             outlives,
         ),
         answer,
+        written,
     )

@@ -20,8 +20,9 @@ API = Api(64, (0, 0), UnregisterBrokerRequest, forwarded=True, refuse=_refused)
 
 def handle(controller: ActiveController, ctx: RequestContext, request: UnregisterBrokerRequest) -> None:
     def answer(response: UnregisterBrokerResponse | None) -> None:
-        why = controller.refusal
-        ctx.respond(response or UnregisterBrokerResponse(error_code=why.code, error_message=why.message))
+        controller.respond(
+            ctx, response, lambda why: UnregisterBrokerResponse(error_code=why.code, error_message=why.message)
+        )
 
     if not ctx.authorize("Alter", "Cluster", "kafka-cluster"):
         ctx.respond(_refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, ctx.version))

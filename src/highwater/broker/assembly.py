@@ -17,6 +17,7 @@ from highwater.broker.groups import GroupCoordinator
 from highwater.broker.isr_changes import IsrChanges
 from highwater.broker.lifecycle import Lifecycle
 from highwater.broker.producer_ids import ProducerIds
+from highwater.broker.throttles import Throttles
 from highwater.config import NodeConfig
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.home import Home
@@ -30,6 +31,7 @@ from highwater.partition.fetcher import Fetcher, Limits
 from highwater.partition.fetchers import Fetchers
 from highwater.partition.hosted import Hosted
 from highwater.partition.in_sync import InSync
+from highwater.partition.throttle import Throttle
 from highwater.world import World
 
 
@@ -60,6 +62,7 @@ def assemble(
     store = _store(world, config, home, metadata, _troubled(hosted, groups, directories))
     doubts = Doubts(clock)
     isr_changes = IsrChanges(world, node_id, controller, broker_epoch)
+    throttles = Throttles.of(node_id, metadata, clock.monotonic)
     sessions = config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS)
     return Broker(
         world=world,
@@ -77,7 +80,8 @@ def assemble(
         in_sync=InSync(clock.monotonic, lambda: _longest_lag(metadata.config), isr_changes.ask),
         doubts=doubts,
         departed=Departed(clock),
-        fetchers=_fetchers(world, deadlines, metadata, lifecycle.incarnation, doubts, store),
+        fetchers=_fetchers(world, deadlines, metadata, lifecycle.incarnation, doubts, store, throttles.follower),
+        throttles=throttles,
         sessions=FetchSessions(sessions, world.random("fetch-sessions")),
         follower_fetches=FollowerFetches(clock.monotonic),
         producer_ids=ProducerIds(node_id, controller, broker_epoch, clock.monotonic),
@@ -120,6 +124,7 @@ def _fetchers(
     incarnation: Uuid,
     doubts: Doubts,
     store: LogStore,
+    throttle: Throttle,
 ) -> Fetchers:
     def new_fetcher(leader: NodeId, at: Endpoint) -> Fetcher:
         return Fetcher(
@@ -132,6 +137,7 @@ def _fetchers(
             lambda: _fetch_limits(metadata.config),
             doubts.cast,
             store,
+            throttle,
         )
 
     return Fetchers(new_fetcher)

@@ -14,6 +14,7 @@ from highwater.broker.follower_fetches import FollowerFetches
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.lifecycle import Lifecycle
 from highwater.broker.producer_ids import ProducerIds
+from highwater.broker.throttles import Throttles
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.store import LogStore
 from highwater.model import NodeId
@@ -45,6 +46,7 @@ class Broker:
     doubts: Doubts
     departed: Departed
     fetchers: Fetchers
+    throttles: Throttles
     sessions: FetchSessions
     follower_fetches: FollowerFetches
     producer_ids: ProducerIds

@@ -138,6 +138,7 @@ class _Fetch:
         "_max_bytes",
         "_min_bytes",
         "_reading",
+        "_resting",
         "_woken",
         "broker",
         "ctx",
@@ -156,7 +157,8 @@ class _Fetch:
         nearby = (
             NearbyReads(broker, ctx.listener, request.rack_id) if request.rack_id and request.replica_id < 0 else None
         )
-        self.reader = Reader(request.replica_id, request.isolation_level, request.replica_epoch, nearby)
+        throttle = broker.throttles.leader if request.replica_id >= 0 and broker.throttles.leader.is_set else None
+        self.reader = Reader(request.replica_id, request.isolation_level, request.replica_epoch, nearby, throttle)
         self._full = full
         self._max_bytes = min(request.max_bytes, broker.metadata.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -166,6 +168,8 @@ class _Fetch:
         self._hurried = False
         """The fetch waits only for positions that are being looked up."""
         self._locating = 0
+        self._resting = False
+        """It looks again when its throttle lets more bytes pass."""
         self._reading = self._again = self._late = False
         """A long read takes several turns (`_reading`). Meanwhile there may be news (`_again`), or its time may be over
         (`_late`)."""
@@ -230,7 +234,8 @@ class _Fetch:
 
     def _try(self, at_once: bool) -> Work:
         rows: dict[FetchEntry, FetchRow] = {}
-        total, urgent = 0, at_once or self.request.max_wait_ms <= 0 or not self.session.entries
+        total = left_out = 0
+        urgent = at_once or self.request.max_wait_ms <= 0 or not self.session.entries
         for at, entry in enumerate(list(self.session.dirty), 1):
             if not at % _PER_PIECE:
                 yield None
@@ -249,17 +254,23 @@ class _Fetch:
                 entry.bind(entry.partition)  # reading it has notified it of a change
             rows[entry] = row
             total += row.size
+            if row.has_no_room:
+                left_out += max(min(entry.max_bytes, room), 0)
             urgent = urgent or row.error is not Code.NONE or row.diverging is not None or row.preferred >= 0
+            urgent = urgent or row.ends_early
             if not row.size and row.error is Code.NONE and room > 0 and not row.has_no_room and not row.is_passing:
                 self.session.dirty.pop(entry, None)
         self._reading = False
         urgent = urgent or self._late or (self._hurried and not self._locating)
-        waits = not urgent and (total < self._min_bytes or (self._locating > 0 and total == 0))
+        # Records that are there and do not fit count, too: to wait for more of them would be in vain.
+        waits = not urgent and (total + left_out < self._min_bytes or (self._locating > 0 and total == 0))
         if waits and self.broker.sessions.may_wait(self.session):
             for entry, row in rows.items():
                 if self._is_news(entry, row):
                     self.session.dirty[entry] = None
             self._await()
+            if self.reader.throttle is not None and any(row.is_passing for row in rows.values()):
+                self._look_after(self.reader.throttle.seconds_left)
             if self._again:
                 self._wake()
         else:
@@ -301,6 +312,16 @@ class _Fetch:
         self._woken = False
         self._go_on(False)
 
+    def _look_after(self, seconds: float) -> None:
+        """A throttle holds the follower back for less time than this fetch may wait."""
+        if not self._resting and seconds * 1000 < self.request.max_wait_ms:
+            self._resting = True
+            self.broker.world.clock.call_later(seconds, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = False
+        self._go_on(False)
+
     def _expire(self) -> None:
         self._go_on(True)
 
@@ -329,10 +350,7 @@ class _Fetch:
             if not at % _PER_PIECE:
                 yield None
             if row.size and entry.partition is not None:
-                if self.reader.replica >= 0:
-                    entry.partition.replication_bytes_out += row.size
-                else:
-                    entry.partition.bytes_out += row.size
+                self._count(entry.partition, row.size)
                 # A partition that filled this response comes last in the next one, or others would starve
                 # (KAFKA-12330).
                 session.dirty.pop(entry, None)
@@ -358,6 +376,14 @@ class _Fetch:
             self.broker.sessions.waits_no_more(session)
             session.close()
         self._line.leave(self)
+
+    def _count(self, partition: Partition, size: int) -> None:
+        if self.reader.replica >= 0:
+            partition.replication_bytes_out += size
+            if self.reader.throttle is not None:
+                self.reader.throttle.passed(partition, size)
+        else:
+            partition.bytes_out += size
 
     def _note(self, partition: Partition, entry: FetchEntry, row: FetchRow) -> None:
         self.broker.follower_fetches.note(partition, self.reader.replica, entry.offset, row.high_watermark, row.size)

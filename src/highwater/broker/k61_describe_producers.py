@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
+from highwater.model import TopicPartition
 from highwater.net.context import RequestContext
 from highwater.net.registry import MOST_ELEMENTS, Api
 from highwater.net.turns import Work
@@ -36,10 +37,16 @@ API = Api(61, (0, 0), DescribeProducersRequest, most_elements=MOST_ELEMENTS, ref
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeProducersRequest) -> Work:
+    """A partition that is named twice has one row: it may have very many producers."""
     response = DescribeProducersResponse(throttle_time_ms=ctx.throttle_ms)
+    seen: set[TopicPartition] = set()
     for topic in request.topics:
         row = TopicResponse(name=topic.name)
-        for index in dict.fromkeys(topic.partition_indexes):
+        for index in topic.partition_indexes:
+            named = TopicPartition(topic.name, index)
+            if named in seen:
+                continue
+            seen.add(named)
             described = PartitionResponse(partition_index=index)
             try:
                 yield from _describe(broker, ctx, topic.name, described)

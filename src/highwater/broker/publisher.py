@@ -263,8 +263,6 @@ class Publisher:
 
     async def _assign(self, image: MetadataImage, partition: Partition, part: PartitionImage) -> None:
         broker = self._broker
-        if part.partition_epoch < partition.partition_epoch:
-            return
         if partition.log.trouble is not None:
             replaced = await self._begun_anew(partition, part)
             if replaced is None:

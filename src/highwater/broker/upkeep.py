@@ -3,7 +3,9 @@ followers are still in sync."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from highwater import config as settings
 from highwater.broker.broker import Broker
@@ -77,21 +79,35 @@ class Upkeep:
         slice_from(0)
 
     def _retain(self) -> None:
-        interval = self._broker.metadata.config.get(settings.LOG_RETENTION_CHECK_INTERVAL_MS)
-        self._each(self._let_go, lambda: self._later("retention", interval, self._retain))
+        due: list[Partition] = []
 
-    def _let_go(self, partition: Partition) -> None:
-        log = partition.log
-        if self._broker.store.expiry.is_due(log):
-            self._broker.world.spawn(f"retention of {partition.tp}", self._retained(partition), log.storage_failed)
+        def look(partition: Partition) -> None:
+            if self._broker.store.expiry.is_due(partition.log):
+                due.append(partition)
 
-    async def _retained(self, partition: Partition) -> None:
-        def still_meant() -> bool:
-            return not self._stopped and self._broker.hosted.get(partition.tp) is partition
+        def again(ms: int) -> None:
+            self._later("retention", ms, self._retain)
 
-        with self._at(partition):
-            if await self._broker.store.expiry.apply(partition.log, still_meant):
-                self._broker.fetchers.restate(partition)
+        async def let_go() -> None:
+            await self._let_go(due)
+            again(self._broker.metadata.config.get(settings.LOG_RETENTION_CHECK_INTERVAL_MS))
+
+        def begin() -> None:
+            self._broker.world.spawn("retention", let_go(), lambda _: again(AFTER_FAILURE_MS))
+
+        self._each(look, begin)
+
+    async def _let_go(self, due: Sequence[Partition]) -> None:
+        """One partition after the other. A new segment and the renames of the old one's files hold the loop for some
+        milliseconds, so that those of many partitions would keep all clients waiting."""
+        for partition in due:
+            with self._at(partition):
+                if await self._broker.store.expiry.apply(partition.log, partial(self._still_meant, partition)):
+                    self._broker.fetchers.restate(partition)
+            await asyncio.sleep(0)  # nothing was awaited where there was no room to delete anything
+
+    def _still_meant(self, partition: Partition) -> bool:
+        return not self._stopped and self._broker.hosted.get(partition.tp) is partition
 
     def _checkpoint_recovery_points(self) -> None:
         self._broker.store.recovery_points.write()

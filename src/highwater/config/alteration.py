@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from highwater.config.kinds import LIST, text_of
 from highwater.config.node import SETTINGS
-from highwater.config.topic import TOPIC_SETTINGS
+from highwater.config.setting import Setting
+from highwater.config.topic import TOPIC_SETTINGS, TopicSetting
 from highwater.errors import Code, KafkaError
 
 MAX_VALUE: Final = 32767
@@ -36,7 +37,8 @@ class Alteration(NamedTuple):
             if operation == Operation.APPEND:
                 value = ",".join(dict.fromkeys([*parts, *given]))
             else:
-                value = ",".join(part for part in parts if part not in given)
+                gone = set(given)  # either list may have thousands of parts
+                value = ",".join(part for part in parts if part not in gone)
         elif operation != Operation.SET:
             raise KafkaError(Code.INVALID_REQUEST, f"Unknown operation {operation} on configuration {name}.")
         if len(value.encode()) > MAX_VALUE:
@@ -50,11 +52,11 @@ class Alteration(NamedTuple):
 
 def _list_parts(name: str, operation: Operation, current: str | None, of_topic: bool) -> list[str]:
     """The list that the change adds to or subtracts from: the value that is set, or else the setting's default."""
+    setting: Setting[Any] | TopicSetting[Any] | None = SETTINGS.get(name)
     if of_topic:
-        topic_setting = TOPIC_SETTINGS.get(name)
-        setting = topic_setting.fallbacks[0].setting if topic_setting and topic_setting.fallbacks else None
-    else:
-        setting = SETTINGS.get(name)
+        setting = TOPIC_SETTINGS.get(name)
+        if setting is not None and setting.fallbacks:
+            setting = setting.fallbacks[0].setting
     if setting is None or setting.kind.name != LIST.name:
         raise KafkaError(Code.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST.")
     text = (text_of(setting.default) or "") if current is None else current

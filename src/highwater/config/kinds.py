@@ -193,6 +193,22 @@ class ListOf:
         return f"[{', '.join(self.words)}]" if self.words else ""
 
 
+class ReplicasOf:
+    """Replicas of one topic as "partition:broker", or "*" for all of them."""
+
+    _ONE = re.compile(r"(?:[0-9]+:[0-9]+)?")
+
+    def check(self, name: str, value: tuple[str, ...], /) -> None:
+        if value != ("*",) and not all(self._ONE.fullmatch(each) for each in value):
+            raise ConfigError(
+                f"Invalid value [{', '.join(value)}] for configuration {name}: {name} must be the literal '*' or a "
+                f"list of replicas in the following format: {self}"
+            )
+
+    def __str__(self) -> str:
+        return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+
+
 def list_of(*words: str, may_be_empty: bool = True) -> ListOf:
     return ListOf(words, may_be_empty)
 
@@ -205,6 +221,8 @@ def text_of(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value))
     if isinstance(value, float):
         return _java_double(value)
     return str(value)

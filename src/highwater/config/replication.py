@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.config.kinds import BOOLEAN, INT, LONG, STRING, at_least, between
+from highwater.config.kinds import BOOLEAN, INT, LONG, LONG_MAX, STRING, at_least, between
 from highwater.config.setting import Setting, Update
 
 _ONE_CONVERSATION = "a follower fetches from each leader by one connection, in one session"
@@ -87,6 +87,25 @@ REPLICA_FETCH_BACKOFF_MS = Setting(
 )
 REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = Setting(
     "replica.high.watermark.checkpoint.interval.ms", LONG, 5000, "How often high watermarks are written."
+)
+
+LEADER_REPLICATION_THROTTLED_RATE = Setting(
+    "leader.replication.throttled.rate",
+    LONG,
+    LONG_MAX,
+    "The bytes per second that leaders here send to throttled replicas outside the ISR.",
+    at_least(0),
+    Update.CLUSTER_WIDE,
+    internal=True,
+)
+FOLLOWER_REPLICATION_THROTTLED_RATE = Setting(
+    "follower.replication.throttled.rate",
+    LONG,
+    LONG_MAX,
+    "The bytes per second that throttled replicas here, outside the ISR, take in.",
+    at_least(0),
+    Update.CLUSTER_WIDE,
+    internal=True,
 )
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

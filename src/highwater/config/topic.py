@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 from highwater.config import replication, server, storage
-from highwater.config.kinds import INT, LONG, Allowed, ConfigError, Kind, T, at_least
+from highwater.config.kinds import INT, LIST, LONG, Allowed, ConfigError, Kind, ReplicasOf, T, at_least
 from highwater.config.setting import Setting, parse
 from highwater.config.unsupported import is_unsupported_topic_setting
 
@@ -38,6 +38,9 @@ class TopicSetting(Generic[T]):
     """The first one that is set counts."""
     allowed: Allowed[T] | None = None
     internal: bool = False
+    default: T | None = None
+    """The value of topics that have none, if there is no setting of the node for it."""
+    own_doc: str = ""
 
     @property
     def field(self) -> str:
@@ -46,7 +49,7 @@ class TopicSetting(Generic[T]):
 
     @property
     def doc(self) -> str:
-        return self.fallbacks[0].setting.doc if self.fallbacks else ""
+        return self.fallbacks[0].setting.doc if self.fallbacks else self.own_doc
 
     def parse(self, text: str) -> T:
         """Raises ConfigError."""
@@ -58,7 +61,7 @@ class TopicSetting(Generic[T]):
             value = node.get(setting)
             if value is not None:
                 return value if factor == 1 else value * factor
-        return None
+        return self.default
 
 
 def _same(name: str, setting: Setting[T]) -> TopicSetting[T]:
@@ -67,6 +70,10 @@ def _same(name: str, setting: Setting[T]) -> TopicSetting[T]:
 
 def _millis(name: str, low: int, *fallbacks: Fallback) -> TopicSetting[int]:
     return TopicSetting(name, LONG, fallbacks, at_least(low))
+
+
+def _replicas(name: str, doc: str) -> TopicSetting[tuple[str, ...]]:
+    return TopicSetting(name, LIST, (), ReplicasOf(), default=(), own_doc=doc)
 
 
 SEGMENT_BYTES = _same("segment.bytes", storage.LOG_SEGMENT_BYTES)
@@ -107,6 +114,14 @@ PREALLOCATE = _same("preallocate", storage.LOG_PREALLOCATE)
 MESSAGE_TIMESTAMP_TYPE = _same("message.timestamp.type", storage.LOG_MESSAGE_TIMESTAMP_TYPE)
 MESSAGE_TIMESTAMP_BEFORE_MAX_MS = _same("message.timestamp.before.max.ms", storage.LOG_MESSAGE_TIMESTAMP_BEFORE_MAX_MS)
 MESSAGE_TIMESTAMP_AFTER_MAX_MS = _same("message.timestamp.after.max.ms", storage.LOG_MESSAGE_TIMESTAMP_AFTER_MAX_MS)
+LEADER_REPLICATION_THROTTLED_REPLICAS = _replicas(
+    "leader.replication.throttled.replicas",
+    "The replicas, as partition:broker or * for all, to which leader.replication.throttled.rate applies as leaders.",
+)
+FOLLOWER_REPLICATION_THROTTLED_REPLICAS = _replicas(
+    "follower.replication.throttled.replicas",
+    "The replicas, as partition:broker or * for all, to which follower.replication.throttled.rate applies.",
+)
 INTERNAL_SEGMENT_BYTES: TopicSetting[int] = TopicSetting("internal.segment.bytes", INT, (), internal=True)
 
 TOPIC_SETTINGS: dict[str, TopicSetting[Any]] = {
@@ -144,6 +159,9 @@ class LogConfig:
     message_timestamp_type: str
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
+    leader_replication_throttled_replicas: frozenset[str] = frozenset()
+    follower_replication_throttled_replicas: frozenset[str] = frozenset()
+    """There may be thousands, and each partition is looked up."""
 
     @property
     def compact(self) -> bool:
@@ -178,6 +196,8 @@ class LogConfig:
             values["segment_bytes"] = internal
         # A negative value means for ever. Only settings of the node can be below -1.
         values["retention_ms"] = max(values["retention_ms"], -1)
+        for listed in (LEADER_REPLICATION_THROTTLED_REPLICAS.field, FOLLOWER_REPLICATION_THROTTLED_REPLICAS.field):
+            values[listed] = frozenset(values[listed])
         return cls(**values)
 
 

@@ -40,10 +40,8 @@ UNSUPPORTED = frozenset(
         "create.topic.policy.class.name",
         "early.start.listeners",
         "follower.fetch.last.tiered.offset.enable",
-        "follower.replication.throttled.rate",
         "kafka.metrics.polling.interval.secs",
         "kafka.metrics.reporters",
-        "leader.replication.throttled.rate",
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "metric.reporters",
@@ -67,8 +65,6 @@ UNSUPPORTED = frozenset(
 
 UNSUPPORTED_TOPIC_SETTINGS = frozenset(
     {
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
         "remote.log.copy.disable",

@@ -76,6 +76,13 @@ class Liveness:
             if not broker.fenced and (session is None or session.epoch != broker.epoch):
                 self._sessions[broker.id] = _Session(broker.epoch, now)
 
+    def registered(self, broker: NodeId, epoch: int, now: float) -> None:
+        """The broker registered, and its registration is in the log. Its session begins before its first heartbeat:
+        otherwise a late registration of an earlier incarnation would replace it in between, for good."""
+        session = self._sessions.get(broker)
+        if session is None or session.epoch < epoch:
+            self._sessions[broker] = _Session(epoch, now)
+
     def presume_dead(self, broker: NodeId, epoch: int) -> None:
         """The process of this broker epoch is known to be dead."""
         session = self._sessions.get(broker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from highwater.config import NodeConfig
 from highwater.controller.reassignment import Assignment, assignment_of, changes_of, completed
@@ -61,7 +61,9 @@ def elect(
         if last_leader in replicas and acceptable(last_leader):
             return Winner(last_leader, unclean=True)
     if election is Election.UNCLEAN:
-        return next((Winner(replica, True) for replica in replicas if acceptable(replica)), NOBODY)
+        # A replica that is being added may have nothing yet, so it comes last.
+        by_age = sorted(replicas, key=lambda replica: replica in partition.adding)
+        return next((Winner(replica, True) for replica in by_age if acceptable(replica)), NOBODY)
     return NOBODY
 
 
@@ -87,22 +89,26 @@ def partition_change(
     if (done := completed(wanted, isr)) is not None:
         wanted, isr = Assignment(done[0]), done[1]
     replicas = wanted.replicas
-    changed = changes_of(partition, wanted, new_directory)
+    changed: dict[str, Any] = {}
     elr = _eligible(partition, replicas, isr, rules, unclean_shutdown)
     winner = elect(partition, replicas, isr, elr, acceptable, election, rules.elr)
     if winner.leader != partition.leader:
         changed["leader"] = winner.leader
         if winner.leader in elr:
             isr, elr = [winner.leader], [replica for replica in elr if replica != winner.leader]
-            if len(isr) >= rules.min_isr:  # the bound is lower now: this leader commits records that the ELR lacks
-                elr = []
+            if len(isr) >= rules.bound(len(replicas)):
+                elr = []  # the bound is lower now: this leader commits records that the ELR lacks
         if winner.unclean:
             isr, elr = [winner.leader], []
             if partition.recovery is not Recovery.RECOVERING:
                 changed["leader_recovery_state"] = int(Recovery.RECOVERING)
+        if (done := completed(wanted, isr)) is not None:  # with the winner's ISR; no later change may come that ends it
+            wanted = Assignment(done[0])
+            elr = [replica for replica in elr if replica in wanted.replicas]
     elif not set(partition.replicas) <= set(replicas):
         # The leader is named though it stays. That raises the leader epoch, which excludes the removed replicas.
         changed["leader"] = partition.leader
+    changed |= changes_of(partition, wanted, new_directory)
     last_known = _last_known(partition, replicas, winner.leader) if rules.elr and "leader" in changed else None
     if last_known is not None and last_known != partition.last_known_elr:
         changed["last_known_elr"] = list(last_known)
@@ -133,7 +139,7 @@ def _eligible(
 ) -> list[NodeId]:
     """The ELR. While the ISR is smaller than min.insync.replicas, nothing is committed. So a replica that left the ISR
     still has every committed record, unless it stopped uncleanly."""
-    if not rules.elr or len(isr) >= rules.min_isr:
+    if not rules.elr or len(isr) >= rules.bound(len(replicas)):
         return []
     candidates = sorted({*partition.elr, *partition.isr})
     return [r for r in candidates if r in replicas and r not in isr and r != unclean_shutdown]

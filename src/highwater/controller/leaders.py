@@ -19,6 +19,7 @@ from highwater.controller.decision import MAX_RECORDS, Deciding, Decision, error
 from highwater.controller.elections import Election, Electorate, leaderless
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.names import MAX_LENGTH
 from highwater.metadata.pieces import PIECE
 from highwater.metadata.topics import PartitionImage
 from highwater.model import NodeId
@@ -100,7 +101,7 @@ def _elected(head: MetadataImage, name: str, index: int, kind: ElectionType, ele
     """Raises KafkaError."""
     topic = head.topics.by_name.get(name)
     if topic is None:
-        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name[:MAX_LENGTH]}")
     partition = topic.partitions.get(index)
     if partition is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")

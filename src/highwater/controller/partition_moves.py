@@ -13,6 +13,7 @@ from highwater.controller.elections import Election, Electorate
 from highwater.controller.reassignment import check_factor, is_moving, reverted, towards
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
+from highwater.metadata.names import MAX_LENGTH
 from highwater.metadata.pieces import PIECE
 from highwater.metadata.topics import Place, TopicImage, nodes
 from highwater.wire.codec import Message
@@ -69,10 +70,11 @@ def alter_partition_reassignments(
 
 
 def _place(head: MetadataImage, name: str, index: int) -> Place:
-    """Raises KafkaError."""
+    """Raises KafkaError. Each of thousands of partitions may have the message with the name, so a name that is too
+    long for a topic is cut."""
     topic = head.topics.by_name.get(name)
     if topic is None:
-        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name[:MAX_LENGTH]}.")
     partition = topic.partitions.get(index)
     if partition is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
@@ -85,7 +87,7 @@ def _moved(
     """Without replicas, the move that is under way is cancelled. Raises KafkaError."""
     topic, index, partition = place
     if asked.replicas is None:
-        back = reverted(partition)
+        back = reverted(partition, electorate.acceptable(partition))
         if back.is_unclean and not electorate.rules(topic).unclean:
             raise KafkaError(
                 Code.INVALID_REPLICA_ASSIGNMENT,

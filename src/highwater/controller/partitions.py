@@ -15,6 +15,7 @@ from highwater.controller.decision import (
     allow_all,
     error_message,
 )
+from highwater.controller.reassignment import factor_of
 from highwater.errors import Code, KafkaError
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import PIECE, Pieces
@@ -74,7 +75,7 @@ def _additional(
         )
     if additional > room:
         raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-    replication_factor = len(topic.partitions[0].replicas)
+    replication_factor = factor_of(topic.partitions[0])
     if asked.assignments is None:
         partitions = placed(head, additional, replication_factor, random)
     else:

@@ -1,7 +1,9 @@
 """Moving a partition to other replicas (KIP-455): what a reassignment asks for, what it changes, and when it ends.
 
 During a reassignment the replicas of the partition are those of the target, in their order, and then those that are to
-be removed. A replica of the target that has no complete copy yet is one of the `adding` replicas.
+be removed. A replica of the target that has no complete copy yet is one of the `adding` replicas. A replica that an
+earlier target added, and that is not in the present one, is one of the `adding` and of the `removing` replicas: it goes
+at the end, and it goes if the move is cancelled.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def towards(partition: PartitionImage, target: Sequence[NodeId]) -> Assignment:
     """The assignment with which the partition begins to move to `target`. A target takes the place of one to which the
     partition is moving already: a replica that was being added and is not in the new target is to be removed."""
     settled = [replica for replica in partition.replicas if replica not in partition.adding]
-    adding = tuple(sorted(replica for replica in target if replica not in settled))
+    adding = tuple(sorted({*target, *partition.adding} - set(settled)))
     removing = tuple(sorted(replica for replica in partition.replicas if replica not in target))
     return Assignment((*target, *removing), adding, removing)
 
@@ -48,8 +50,9 @@ class Reverted(NamedTuple):
     """Only added replicas were in the ISR, so that records may be lost."""
 
 
-def reverted(partition: PartitionImage) -> Reverted:
-    """Raises KafkaError if the partition is not moving."""
+def reverted(partition: PartitionImage, acceptable: Callable[[NodeId], bool]) -> Reverted:
+    """If only added replicas are in the ISR, a replica of the ELR that is `acceptable` as leader takes over: it has
+    every committed record. Raises KafkaError if the partition is not moving."""
     if not is_moving(partition):
         raise KafkaError(Code.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding)
@@ -58,12 +61,19 @@ def reverted(partition: PartitionImage) -> Reverted:
             Code.INVALID_REPLICA_ASSIGNMENT, "Invalid replica assignment: addingReplicas contains all replicas."
         )
     isr = [replica for replica in partition.isr if replica not in partition.adding]
+    if not isr and any(replica in partition.elr and acceptable(replica) for replica in replicas):
+        return Reverted(Assignment(replicas), [], False)
     return Reverted(Assignment(replicas), isr or list(replicas[:1]), not isr)
+
+
+def factor_of(partition: PartitionImage) -> int:
+    """The replication factor of the partition, or of its target while it is moving."""
+    return len(set(partition.replicas) - set(partition.removing))
 
 
 def check_factor(partition: PartitionImage, target: Sequence[NodeId]) -> None:
     """Raises KafkaError if the target has another replication factor than the partition, or than its last target."""
-    factor = len(set(partition.replicas) - set(partition.removing))
+    factor = factor_of(partition)
     if factor != len(target):
         raise KafkaError(
             Code.INVALID_REPLICATION_FACTOR, f"The replication factor is changed from {factor} to {len(target)}"
@@ -81,9 +91,11 @@ def completed(planned: Assignment, isr: Sequence[NodeId]) -> tuple[tuple[NodeId,
     if not (adding or removing):
         return None
     staying = tuple(replica for replica in replicas if replica not in removing)
+    joining = [replica for replica in adding if replica not in removing]
     in_sync = [replica for replica in isr if replica not in removing]
-    awaited = staying if len(adding) < len(removing) else adding
-    if not in_sync or not staying or not {*awaited, *adding} <= set(in_sync):
+    leaving = [replica for replica in removing if replica not in adding]
+    awaited = staying if len(joining) < len(leaving) else joining
+    if not in_sync or not staying or not {*awaited, *joining} <= set(in_sync):
         return None
     return staying, in_sync
 

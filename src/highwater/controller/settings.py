@@ -29,15 +29,18 @@ class ElectionRules(NamedTuple):
     unclean: bool
     elr: bool
 
+    def bound(self, replicas: int) -> int:
+        """How large the ISR of a partition with so many replicas must be before its leader commits records. It is the
+        leader's own rule, for each partition by itself: after reassignments the partitions of a topic may have
+        different numbers of replicas. A bound above the number of replicas could never be reached."""
+        return min(self.min_isr, replicas)
+
 
 def election_rules(head: MetadataImage, topic: TopicImage, config: NodeConfig) -> ElectionRules:
     overrides = head.configs.of(topic_resource(topic.name))
     min_isr = _resolved(TOPIC_MIN_INSYNC_REPLICAS, overrides, config)
     unclean = _resolved(TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE, overrides, config)
-    first = topic.partitions.get(0)
-    # A bound above the number of replicas can never be reached, and the ELR would never be cleared.
-    reachable = min_isr if first is None else min(min_isr, len(first.replicas))
-    return ElectionRules(reachable, unclean, head.features.elr_enabled)
+    return ElectionRules(min_isr, unclean, head.features.elr_enabled)
 
 
 def _resolved(setting: TopicSetting[T], overrides: Mapping[str, str], config: NodeConfig) -> T:

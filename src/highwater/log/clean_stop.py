@@ -79,7 +79,7 @@ async def _complete_indexes(log: Log) -> None:
 async def _write_snapshot(log: Log) -> None:
     """The next start reads the producers from it, and no batch."""
     written: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-    log.snapshots.write(log.log_end, log.producers.copies(), written.set_result)
+    log.snapshots.write(log.log_end, log.producers.snapshot(), written.set_result)
     failed = await written
     if failed is not None:
         raise failed

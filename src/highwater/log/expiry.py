@@ -24,18 +24,16 @@ class Expiry:
         self._world = world
         self._retired = retired
         self._now_ms = now_ms
-        self._under_way: set[Log] = set()
 
     def is_due(self, log: Log) -> bool:
-        """Whether there is a segment to delete, and its deletion has not begun."""
-        return log.is_usable and log not in self._under_way and self._expired(log) > 0
+        """Whether there is a segment to delete."""
+        return log.is_usable and self._expired(log) > 0
 
     async def apply(self, log: Log, still_meant: Callable[[], bool] = lambda: True) -> int:
         """Deletes expired segments, the oldest first, and returns how many. Each deletion is durable before the next
         one begins. Of several renames a power cut may keep only the later ones. Recovery would take that gap for a
         loss, and would drop the segments after it."""
         gone = 0
-        self._under_way.add(log)
         try:
             while log.is_usable and still_meant() and self._expired(log) and self._has_next(log):
                 files = self._dropped(log)
@@ -49,8 +47,6 @@ class Expiry:
                 log.durability.start_kept(min(start, log.segments[0].base_offset))
         except OSError as failed:
             log.storage_failed(failed)
-        finally:
-            self._under_way.discard(log)
         return gone
 
     def _dropped(self, log: Log) -> list[PurePath] | None:

@@ -87,24 +87,28 @@ class CorruptLog(OSError):
 class Incomplete(OSError):
     """The log lacks records that it had when it was closed, or that were synced."""
 
-    def __init__(self, why: str, directory: PurePath, is_refilled: bool) -> None:
+    def __init__(self, why: str, directory: PurePath, is_refilled: bool, is_gap: bool = False) -> None:
         """`is_refilled`: what is missing is the end of the log, and the leader sends it again. Nothing else is sent
-        again: the replica would be in sync without those records."""
+        again: the replica would be in sync without those records. `is_gap`: all that is known is a gap between two
+        segments, which in a compacted log may be the cleaner's."""
         super().__init__(errno.EIO, why, str(directory))
         self.is_refilled = is_refilled
+        self.is_gap = is_gap
 
 
 def find_incomplete(loaded: LoadedLog, request: LoadRequest, begin: Offset | None) -> Incomplete | None:
     """`begin`: where the log began at a clean stop; None if that is unknown."""
     first = loaded.segments[0].base_offset
-    why = loaded.gap if loaded.mark is None else loaded.mark.why
+    why = None if loaded.mark is None else loaded.mark.why
     if why is None and begin is not None and first > begin:
         why = f"begins at {first}, but began at {begin} when it was closed"
     if why is None and request.clean and loaded.orphans and loaded.orphans[0] < loaded.log_end:
         why = f"lacks a segment, which began at {loaded.orphans[0]}"
+    is_gap = why is None and loaded.gap is not None
+    why = why or loaded.gap
     is_refilled = why is None
     if why is None and loaded.log_end < request.recovery_point:
         why = f"ends at {loaded.log_end}, but had been synced up to {request.recovery_point}"
     elif why is None and request.clean and loaded.orphans:
         why = f"lacks its last segment, which began at {loaded.orphans[0]}"
-    return None if why is None else Incomplete(why, loaded.directory, is_refilled)
+    return None if why is None else Incomplete(why, loaded.directory, is_refilled, is_gap)

@@ -26,7 +26,7 @@ from highwater.log.producer_snapshot import BadSnapshot
 from highwater.log.producer_state import AbortedTransaction, ProducerState
 from highwater.log.scan import BadBatch, ScannedBatch, follow_producer, intact_batch_follows, scan
 from highwater.log.segment import MAX_RELATIVE_OFFSET, Segment
-from highwater.log.soundness import indexes_hold, max_timestamp_at
+from highwater.log.soundness import entries_hold, indexes_hold, max_timestamp_at
 from highwater.model import Offset
 from highwater.wire import records
 from highwater.wire.records import HEADER_SIZE
@@ -58,7 +58,7 @@ class _Loading:
         self.written: set[Offset] = set()
         """Base offsets of segments whose files were written to."""
         self.contradicted: set[Offset] = set()
-        """Base offsets of segments whose indexes do not match their batches."""
+        """Base offsets of segments with index entries that do not match the batches."""
         self.unindexed: set[Offset] = set()
         """Base offsets of segments whose list of aborted transactions must be rebuilt."""
 
@@ -284,7 +284,7 @@ class _Loading:
         """The batches are known to be whole. Finds the end, checks the indexes, and rebuilds them if they are wrong."""
         is_indexed = segment.bytes_since_index >= 0
         if not is_indexed or not indexes_hold(segment, self.request.index_interval):
-            if is_indexed:
+            if is_indexed and not entries_hold(segment):
                 self.contradicted.add(segment.base_offset)
             self.repairs.append(f"rebuilt the indexes of {segment.file.path.name}")
             yield from self._recover(segment, following)

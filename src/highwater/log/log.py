@@ -98,7 +98,7 @@ class Log:
         """Where recovery may begin. Below it batches, closed indexes and epochs are durable."""
         if self.epoch_file.in_step:
             self._recovery_point = self.durable_end
-        return min(self._recovery_point, self.durable_end)
+        return self._recovery_point
 
     @property
     def trouble(self) -> OSError | None:
@@ -224,7 +224,7 @@ class Log:
         self._bases.append(base)
         self._roll_jitter_ms = self._draw_jitter()
         self.durability.directory_changed = True
-        self.snapshots.write(base, self.producers.copies(), self._snapshot_written)
+        self.snapshots.write(base, self.producers.snapshot(), self._snapshot_written)
         self.flush()
 
     def _draw_jitter(self) -> int:

@@ -8,7 +8,7 @@ is Kafka's, and Kafka can read the file: it keeps the last entry of each produce
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from crc32c import crc32c
 
@@ -25,9 +25,10 @@ class BadSnapshot(ValueError):
     """The file is not a producer snapshot, or is damaged. The state is rebuilt from the log instead."""
 
 
-def encode(producers: Iterable[tuple[int, Producer]]) -> bytes:
+def encode(producers: Mapping[int, Producer]) -> bytes:
     entries = []
-    for pid, producer in sorted(producers):
+    for pid in sorted(producers):
+        producer = producers[pid]
         epoch, coordinator_epoch, timestamp = producer.epoch, producer.coordinator_epoch, producer.timestamp
         *earlier, last = producer.batches or [_NO_BATCH]
         for seen in earlier:

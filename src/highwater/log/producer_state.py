@@ -25,7 +25,7 @@ class BatchSeen(NamedTuple):
 
 
 class Producer:
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp", "txn_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "copied", "epoch", "timestamp", "txn_first_offset")
 
     def __init__(self, epoch: int, timestamp: int, coordinator_epoch: int = -1, txn_first_offset: int = -1) -> None:
         self.epoch = epoch
@@ -33,6 +33,8 @@ class Producer:
         self.timestamp = timestamp
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
+        self.copied = 0
+        """The number of snapshots before it was made. Those that were taken later have this very object."""
 
     def copy(self) -> Producer:
         same = Producer(self.epoch, self.timestamp, self.coordinator_epoch, self.txn_first_offset)
@@ -58,6 +60,7 @@ class ProducerState:
         """First offset of each open transaction -> its producer."""
         self._undecided: list[tuple[Offset, Offset]] = []
         """(first offset, offset of the marker) of ended transactions. The marker may be above the high watermark."""
+        self._snapshots = 0
 
     @property
     def producers(self) -> dict[int, Producer]:
@@ -109,13 +112,7 @@ class ProducerState:
         transactional: bool = False,
     ) -> None:
         """A data batch was appended."""
-        producer = self._producers.get(pid)
-        if producer is None:
-            producer = self._producers[pid] = Producer(epoch, timestamp)
-        elif producer.epoch != epoch:
-            producer.epoch = epoch
-            producer.batches.clear()
-        producer.timestamp = timestamp
+        producer = self._writable(pid, epoch, timestamp)
         producer.batches.append(BatchSeen(first_sequence, last_sequence, first_offset, last_offset, timestamp))
         if len(producer.batches) > WINDOW:
             del producer.batches[0]
@@ -127,13 +124,7 @@ class ProducerState:
         self, pid: int, epoch: int, offset: Offset, timestamp: int, coordinator_epoch: int, aborted: bool
     ) -> AbortedTransaction | None:
         """The marker of a transaction was appended. Returns the aborted transaction, if it was aborted and had data."""
-        producer = self._producers.get(pid)
-        if producer is None:
-            producer = self._producers[pid] = Producer(epoch, timestamp)
-        elif producer.epoch != epoch:
-            producer.epoch = epoch
-            producer.batches.clear()
-        producer.timestamp = timestamp
+        producer = self._writable(pid, epoch, timestamp)
         producer.coordinator_epoch = coordinator_epoch
         first = producer.txn_first_offset
         producer.txn_first_offset = -1
@@ -143,6 +134,21 @@ class ProducerState:
         stable = min([offset + 1, *self._open])
         self._undecided.append((first, offset))
         return AbortedTransaction(pid, first, offset, stable) if aborted else None
+
+    def _writable(self, pid: int, epoch: int, timestamp: int) -> Producer:
+        """The producer in this epoch, which no snapshot has."""
+        producer = self._producers.get(pid)
+        if producer is None:
+            producer = self._producers[pid] = Producer(epoch, timestamp)
+            producer.copied = self._snapshots
+        elif producer.copied != self._snapshots:
+            producer = self._producers[pid] = producer.copy()
+            producer.copied = self._snapshots
+        if producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        producer.timestamp = timestamp
+        return producer
 
     def first_unstable(self, high_watermark: Offset) -> Offset | None:
         """The first offset of all transactions that are open, or have their marker at or above the high watermark."""
@@ -162,9 +168,11 @@ class ProducerState:
             del self._producers[pid]
         return len(gone)
 
-    def copies(self) -> list[tuple[int, Producer]]:
-        """Copies, which later appends do not change."""
-        return [(pid, producer.copy()) for pid, producer in self._producers.items()]
+    def snapshot(self) -> dict[int, Producer]:
+        """All producers, which later appends do not change: each is copied when it is next written. There may be very
+        many, and to copy all of them at once would hold up the event loop."""
+        self._snapshots += 1
+        return self._producers.copy()
 
     def restore(self, pid: int, producer: Producer) -> None:
         self._producers[pid] = producer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import PurePath
 
 from highwater.log import names, producer_snapshot
@@ -13,7 +13,7 @@ from highwater.model import Offset
 from highwater.world import Disk, Step, World
 
 Done = Callable[[Exception | None], None]
-Producers = list[tuple[int, Producer]]
+Producers = Mapping[int, Producer]
 
 
 def write_snapshot(disk: Disk, path: PurePath, producers: Producers) -> Generator[Step, None, None]:
@@ -33,7 +33,7 @@ class ProducerSnapshots:
         self._stopped = False
 
     def write(self, offset: Offset, producers: Producers, done: Done) -> None:
-        """`producers` must be copies, which the caller does not change. Of the waiting snapshots only the latest is
+        """The caller must not change `producers` any more. Of the waiting snapshots only the latest is
         written: recovery needs no other, and segments may roll faster than a disk syncs."""
         passed_over = self._queue.pop() if len(self._queue) > 1 else None
         self._queue.append((offset, producers, done))

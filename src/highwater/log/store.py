@@ -195,7 +195,7 @@ class LogStore:
             return
         begin = self.found.log_starts.get(partition) if self.found.clean else None
         incomplete = find_incomplete(loaded, request, begin)
-        is_legal = loaded.mark is None and self._was_compacted(partition, config)
+        is_legal = incomplete is not None and incomplete.is_gap and self._was_compacted(partition, config)
         is_lasting = incomplete is not None and not incomplete.is_refilled and not is_legal
         mark = loaded.mark
         if incomplete is not None and is_lasting and mark is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_MAX_LENGTH: Final = 249
+MAX_LENGTH: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -17,8 +17,8 @@ def why_illegal(name: str) -> str | None:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
         reason = f"'{name}' is not allowed"
-    elif len(name) > _MAX_LENGTH:
-        reason = f"the length of '{name}' is longer than the max allowed length {_MAX_LENGTH}"
+    elif len(name) > MAX_LENGTH:
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
     elif not _LEGAL.fullmatch(name):
         reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return reason and f"Topic name is invalid: {reason}"

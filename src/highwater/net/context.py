@@ -166,6 +166,11 @@ class RequestContext:
     def respond(self, response: Message) -> None:
         self.slot.fill([self.header(), response.encode(self.version)])
 
+    def sent_elsewhere(self) -> bool:
+        """Whether the sender has been told to ask another controller instead, so that no response is due here. A broker
+        that passed the request on does so, and its client does not notice."""
+        return False
+
     def written(self, element: S) -> S:
         """Encodes an element of the response now. If there are many, the encoding is then spread over many turns,
         too."""

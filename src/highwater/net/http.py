@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import BaseTransport, BufferedProtocol, Transport
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import NamedTuple, cast
@@ -64,6 +65,8 @@ class HttpServer:
         self._names = {"localhost", *names}
         self._connections: dict[_Request, None] = {}
         """Open connections, the oldest first."""
+        self._due: deque[tuple[Callable[[Iterator[Part]], None], Iterator[Part]]] = deque()
+        """Pages that can go on."""
 
     async def start(self, at: Endpoint) -> Endpoint:
         self._names.add(at.host)
@@ -107,7 +110,19 @@ class HttpServer:
         return self._world.clock.call_later(seconds, then)
 
     def soon(self, then: Callable[[Iterator[Part]], None], parts: Iterator[Part]) -> None:
-        self._world.clock.call_soon(then, parts)
+        """In a turn of the loop for itself: otherwise a turn would have a part of each of many pages."""
+        self._due.append((then, parts))
+        if len(self._due) == 1:
+            self._world.clock.call_soon(self._next)
+
+    def _next(self) -> None:
+        then, parts = self._due[0]
+        try:
+            then(parts)
+        finally:
+            self._due.popleft()
+            if self._due:
+                self._world.clock.call_soon(self._next)
 
     def _is_ours(self, host: str) -> bool:
         """`host` is a Host header: a name or an address, perhaps with a port."""
@@ -212,7 +227,7 @@ class _Request(BufferedProtocol):
             self._wait_no_longer()
             asked = bytes(self._buffer[:end])
             self._got = 0
-            self._send(self._server.answer(asked))
+            self._server.soon(self._send, self._server.answer(asked))
 
     def _send(self, parts: Iterator[Part]) -> None:
         assert self._transport is not None

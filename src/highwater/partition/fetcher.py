@@ -15,6 +15,7 @@ from highwater.net.deadlines import DeadlineQueue
 from highwater.partition.followed import Followed
 from highwater.partition.leader_ends import ask_for_ends
 from highwater.partition.partition import Partition
+from highwater.partition.throttle import Throttle
 from highwater.replication.conversation import Conversation
 from highwater.replication.follower import Ends, Ready, Row
 from highwater.wire import records
@@ -55,12 +56,14 @@ class Fetcher:
         limits: Callable[[], Limits],
         doubt: Callable[[NodeId], None],
         store: LogStore,
+        throttle: Throttle,
     ) -> None:
         self._world = world
         self._deadlines = deadlines
         self._local = local
         self._doubt = doubt
         self._store = store
+        self._throttle = throttle
         self.leader = leader
         self.endpoint = endpoint
         self._broker_epoch = broker_epoch
@@ -139,8 +142,11 @@ class Fetcher:
         if self._connection is None:
             if self._followed:
                 self._dial()
-        elif self._open and self._talk.is_due and self._all_synced() and self._talk.is_due:
-            self._fetch(self._connection)
+        elif self._open and self._talk.is_due:
+            if self._throttle.is_set:
+                self._hold_throttled()
+            if self._all_synced() and self._talk.is_due:
+                self._fetch(self._connection)
 
     def _dial(self) -> None:
         client_id = f"broker-{self._local}-fetcher"
@@ -165,6 +171,14 @@ class Fetcher:
     def _pause(self, reason: Gone) -> float:
         """A leader that restarts is back soon. Only a leader that does not answer gets the whole backoff."""
         return 0.05 if reason in (Gone.REFUSED, Gone.LOST) else self._limits().backoff
+
+    def _hold_throttled(self) -> None:
+        """The next fetch names no partition that the throttle holds back."""
+        for key in self._talk.moved:
+            followed = self._followed[key]
+            if self._throttle.holds(followed.partition, self._local):
+                pause = min(self._throttle.seconds_left, self._limits().backoff)
+                self._carry_out(followed, followed.machine.held(pause))
 
     def _all_synced(self) -> bool:
         """Whether the next fetch may acknowledge the ends of all logs that it names. In flush mode the logs are synced
@@ -253,6 +267,7 @@ class Fetcher:
             if ready.append:
                 position, size, _ = found[ready.append - 1]
                 data = data[: position + size]
+                self._throttle.passed(followed.partition, len(data))
                 if ready.restart_at is None:
                     followed.partition.append_fetched(data)
         except (KafkaError, BadRecords) as bad:

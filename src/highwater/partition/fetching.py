@@ -11,6 +11,7 @@ from highwater.log.log import Log
 from highwater.model import Epoch, NodeId, Offset
 from highwater.partition.fetch_session import FetchEntry
 from highwater.partition.partition import Partition
+from highwater.partition.throttle import Throttle
 from highwater.replication.leader import Leader
 from highwater.replication.serving import check_epoch, check_range, divergence
 from highwater.world import FileSlice
@@ -38,6 +39,8 @@ class Reader(NamedTuple):
     broker_epoch: int
     nearby: Nearby | None = None
     """None for a follower and for a consumer without a rack: only the leader serves them."""
+    throttle: Throttle | None = None
+    """For a follower, if a throttle is set."""
 
 
 class FetchRow(NamedTuple):
@@ -57,6 +60,8 @@ class FetchRow(NamedTuple):
     """The follower from which the consumer should read."""
     is_passing: bool = False
     """The next fetch must read the partition again, even if it has not changed: time alone may change the result."""
+    ends_early: bool = False
+    """There are more records in the next segment. A response holds records of one segment only."""
 
 
 def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int, at_least_one: bool) -> FetchRow:
@@ -85,6 +90,8 @@ def read(entry: FetchEntry, partition: Partition, reader: Reader, max_bytes: int
         partition.follower_fetched(
             NodeId(reader.replica), entry.offset, entry.log_start, reader.broker_epoch, entry.session.contact
         )
+    if reader.throttle is not None and reader.throttle.holds(partition, NodeId(reader.replica)):
+        return FetchRow(Code.NONE, log.high_watermark, log.last_stable_offset, log.log_start, is_passing=True)
     return _records(entry, log, reader, max_bytes, at_least_one)
 
 
@@ -117,6 +124,15 @@ def _records(entry: FetchEntry, log: Log, reader: Reader, max_bytes: int, at_lea
         found = log.aborted_transactions(entry.offset, limit) if parts else []
         aborted = [(each.producer_id, each.first_offset) for each in found]
     has_no_room = not parts and not at_least_one and entry.offset < limit
+    is_old = size > 0 and entry.offset < log.active.base_offset
     return FetchRow(
-        Code.NONE, high_watermark, last_stable, log.log_start, aborted, parts, size=size, has_no_room=has_no_room
+        Code.NONE,
+        high_watermark,
+        last_stable,
+        log.log_start,
+        aborted,
+        parts,
+        size=size,
+        has_no_room=has_no_room,
+        ends_early=is_old and log.end_of(log.segment_of(entry.offset)) < limit,
     )

@@ -31,7 +31,7 @@ class State(Enum):
     ASKING = "asking"
     """The log end is not in the leader's log: the leader was asked where its log begins and ends."""
     PAUSED = "paused"
-    """The follower waits for a while after an error."""
+    """The follower waits for a while, after an error or because of a throttle."""
     PARKED = "parked"
     """Only newer metadata, or a restart of the broker, can help."""
     STOPPED = "stopped"
@@ -209,6 +209,13 @@ class Follower:
         # A new leader often learns of its role some milliseconds after its followers, so the first pauses are short.
         self.pause = min(max(FIRST_PAUSE, self.pause * 2), self.longest_pause)
         return Ready(pause=self.pause, why=why)
+
+    def held(self, seconds: float) -> Ready:
+        """A throttle holds it back. After this time it fetches again, or is held back again."""
+        if self.state is not State.FETCHING:
+            return NOTHING
+        self._leave(State.PAUSED)
+        return Ready(pause=seconds)
 
     def truncated(self) -> None:
         """The log was cut, or was replaced by an empty one, and that is durable."""

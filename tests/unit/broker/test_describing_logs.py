@@ -93,6 +93,13 @@ def test_the_producers_of_a_partition_are_listed_by_its_leader(living: Living) -
     assert [row.error_code for row in missing.partitions] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+def test_the_producers_of_a_partition_are_listed_once_though_its_topic_is_named_many_times(living: Living) -> None:
+    asked = [TopicRequest(name="a", partition_indexes=[1])] * 50
+    answer = living.ask(DescribeProducersRequest(topics=asked), DescribeProducersResponse, 0)
+    rows = [row for topic in answer.topics for row in topic.partitions]
+    assert [len(row.active_producers) for row in rows] == [1]
+
+
 @pytest.mark.parametrize(
     ("version", "types", "expected"),
     [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from highwater.errors import Code
 from highwater.log import names
+from highwater.log.log import Log
 from highwater.wire import records
 from highwater.wire.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -13,9 +16,11 @@ from highwater.wire.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from highwater.wire.messages.delete_records_response import DeleteRecordsResponse
+from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from highwater.wire.messages.produce_response import ProduceResponse
 from tests.unit.broker.living import Living
 from tests.unit.broker.reconfiguring import TOPIC, alter, log_of, write
-from tests.unit.broker.test_divergence import produce
+from tests.unit.broker.test_divergence import batch_of, produce
 
 CHECK_SECONDS = 20
 SMALL = {
@@ -82,6 +87,37 @@ def test_records_that_are_too_old_go_at_the_next_check(interval: int) -> None:
         assert 50 <= took <= 50 + interval + 1
         first_check = 30.0
         assert (living.sim.now - first_check) % interval == pytest.approx(0, abs=2)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_retention_handles_one_partition_in_a_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch, has_room: bool) -> None:
+    """Each makes and renames files, which takes some milliseconds: together they would keep all clients waiting."""
+    partitions, rolled, in_this_turn, most = 30, 0, 0, 0
+    roll = Log.roll
+
+    def noted(log: Log, base_offset: int | None = None) -> None:
+        nonlocal rolled, in_this_turn, most
+        rolled, in_this_turn = rolled + 1, in_this_turn + 1
+        most = max(most, in_this_turn)
+        living.world.clock.call_soon(next_turn)
+        if not has_room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        roll(log, base_offset)
+
+    def next_turn() -> None:
+        nonlocal in_this_turn
+        in_this_turn = 0
+
+    with Living(**{**SMALL, "log_retention_ms": "10000"}).start() as living:
+        living.create_topic(TOPIC, partitions)
+        batch = bytes(batch_of(living, b"v"))
+        rows = [PartitionProduceData(index=index, records=batch) for index in range(partitions)]
+        data = [TopicProduceData(name=TOPIC, partition_data=rows)]
+        living.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=data), ProduceResponse, 9)
+        living.sim.advance(25)
+        monkeypatch.setattr(Log, "roll", noted)
+        living.sim.run(living.sim.until(lambda: rolled >= partitions, limit=60))
+        assert most == 1
 
 
 @pytest.mark.parametrize("name", ["file.delete.delay.ms", "log.segment.delete.delay.ms"])

@@ -90,9 +90,9 @@ def wanted(offset: int = 0, max_wait_ms: int = FOR_EVER, **changes: object) -> F
     return request
 
 
-def produce(living: Living, value: bytes) -> None:
+def produce(living: Living, value: bytes, index: int = 0) -> None:
     batch = records.build([(living.world.clock.wall_ms(), None, value, ())])
-    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])
+    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=index, records=batch)])
     answer = living.ask(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[data]), ProduceResponse, 9)
     assert answer.responses[0].partition_responses[0].error_code == Code.NONE
 
@@ -270,6 +270,46 @@ def test_a_fetch_does_not_wait_for_more_bytes_than_the_response_may_have() -> No
         reader = Reader(living)
         reader.ask(wanted(min_bytes=1 << 30, max_bytes=1000))
         assert len(values(reader.answers[0])) == 1
+
+
+def of_both(**limits: int) -> FetchRequest:
+    each = limits.pop("each", 1 << 20)
+    rows = [FetchPartition(partition=index, partition_max_bytes=each) for index in (0, 1)]
+    return wanted(topics=[FetchTopic(topic="t", partitions=rows)], **limits)
+
+
+def test_a_fetch_does_not_wait_for_bytes_that_do_not_fit_into_the_response() -> None:
+    """The first batch of the second partition is too large for what the first one leaves."""
+    with Living().start() as living:
+        living.create_topic("t", partitions=2)
+        for index in (0, 1):
+            produce(living, bytes(600), index)
+        reader = Reader(living)
+        reader.ask(of_both(min_bytes=1000, max_bytes=1000))
+        assert len(values(reader.answers[0])) == 1
+
+
+def test_a_fetch_waits_if_the_other_partitions_may_send_too_little() -> None:
+    """There is more to send, but no more than the limit of the partition counts, as in Kafka."""
+    with Living().start() as living:
+        living.create_topic("t", partitions=2)
+        for index in (0, 1):
+            produce(living, bytes(600), index)
+        reader = Reader(living)
+        reader.ask(of_both(min_bytes=1000, max_bytes=2000, each=100))
+        assert not reader.answers
+
+
+def test_a_fetch_at_the_end_of_an_older_segment_does_not_wait_for_more_bytes_than_that_has() -> None:
+    with begun() as living:
+        produce(living, bytes(600))
+        living.world.call(partition(living).log.roll)
+        produce(living, bytes(600))
+        reader = Reader(living)
+        reader.ask(wanted(min_bytes=1000))
+        assert len(values(reader.answers[0])) == 1
+        reader.ask(wanted(1, min_bytes=1000))
+        assert len(reader.answers) == 1, "the last segment may still grow"
 
 
 def test_a_fetch_of_the_metadata_log_waits_no_longer_than_its_connection_nor_for_days() -> None:

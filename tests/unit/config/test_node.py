@@ -294,8 +294,8 @@ def test_changes_while_running_are_checked_as_kafka_checks_them(monkeypatch: pyt
     validate_broker_configs({"own.key": "1"}, per_broker=True)
     with pytest.raises(ConfigError, match=r"at default cluster level, broker id must be specified: \[own.key\]"):
         validate_broker_configs({"own.key": "1"}, per_broker=False)
-    with pytest.raises(ConfigError, match="leader.replication.throttled.rate"):
-        validate_broker_configs({"leader.replication.throttled.rate": "1"}, per_broker=True)
+    with pytest.raises(ConfigError, match="replication.quota.window.num"):
+        validate_broker_configs({"replication.quota.window.num": "1"}, per_broker=True)
 
 
 def test_a_controller_alone_knows_the_listener_between_brokers_only_where_it_is_set() -> None:

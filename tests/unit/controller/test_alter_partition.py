@@ -103,6 +103,7 @@ def test_checks_come_in_kafkas_order(asked: PartitionData, leader: int, code: Co
     assert not decision.records
     assert decision.refusal is not None
     assert decision.refusal.code == code
+    assert decision.refusal.__traceback__ is None, "it would keep the request in memory"
 
 
 def test_an_unknown_topic_id_is_answered_for_each_partition() -> None:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from highwater.config.alteration import Operation
+from highwater.config.alteration import Alteration, Operation
 from highwater.controller import configs
 from highwater.controller.configs import alter_configs, incremental_alter_configs
 from highwater.errors import Code
@@ -118,6 +119,31 @@ def test_lists_grow_from_their_default_and_shrink() -> None:
     assert head.configs.of(TOPIC) == {"cleanup.policy": "delete,compact"}
     head = changed(head, TOPIC, ("cleanup.policy", SUBTRACT, "delete"))
     assert head.configs.of(TOPIC) == {"cleanup.policy": "compact"}
+
+
+def test_parts_that_are_subtracted_from_a_list_are_not_compared_with_each_part_of_it() -> None:
+    compared = 0
+
+    class Part(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    class Parts(str):
+        __slots__ = ()
+
+        def split(self, *separator: Any) -> list[str]:  # type: ignore[override]
+            return [Part(each) for each in str.split(self, *separator)]
+
+    current = ",".join(f"{index}:1" for index in range(1_000))
+    gone = Parts(",".join(f"{index}:{index % 2}" for index in range(1_000)))
+    change = Alteration("leader.replication.throttled.replicas", SUBTRACT, gone)
+    assert change.of(current, of_topic=True) == ",".join(f"{index}:1" for index in range(0, 1_000, 2))
+    assert compared < 10_000
 
 
 def test_settings_of_the_cluster_and_of_one_broker_are_kept_apart() -> None:

@@ -18,6 +18,7 @@ from highwater.errors import Code
 from highwater.metadata import records
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import whole
+from highwater.metadata.topics import Recovery
 from highwater.model import NodeId
 from highwater.wire.codec import Message
 from highwater.wire.messages.alter_partition_reassignments_request import (
@@ -346,8 +347,10 @@ def test_replicas_are_put_where_their_brokers_say_as_kafka_does(classes: Path) -
     for _ in range(300):
         state = State(random)
         request = assignments(state)
-        questions.append(state.question("assign", request.encode(0).hex()))
         decision = assign_replicas_to_dirs(state.image, request, CONFIG)
+        if ends_a_move_uncleanly(decision.records):
+            continue
+        questions.append(state.question("assign", request.encode(0).hex()))
         if decision.response.error_code:
             codes.add(decision.response.error_code)
             expected.append(f"error {decision.response.error_code}")
@@ -357,6 +360,15 @@ def test_replicas_are_put_where_their_brokers_say_as_kafka_does(classes: Path) -
     theirs = [line.split(" ") for line in ask(classes, questions)]
     compare(questions, [f"{word} {','.join(sorted(made.split(',')))}" for word, made in theirs], expected)
     assert codes == {0, 3, 6, 77, 100}
+
+
+def ends_a_move_uncleanly(made: Sequence[Message]) -> bool:
+    """In Kafka an unclean election does not end a reassignment; the next change does: see docs/divergence.md."""
+    changes = [record for record in made if isinstance(record, PartitionChangeRecord)]
+    return any(
+        change.leader_recovery_state == Recovery.RECOVERING and [] in (change.adding_replicas, change.removing_replicas)
+        for change in changes
+    )
 
 
 def reassignments(state: State) -> AlterPartitionReassignmentsRequest:

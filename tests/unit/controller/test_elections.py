@@ -192,7 +192,8 @@ def test_election_rules_come_from_the_topic_then_from_the_node_and_never_ask_for
     head = with_topic(cluster(1, 2, 3), "a", [1, 2])
     topic = head.topics.by_name["a"]
     assert election_rules(head, topic, CONFIG) == (1, False, False)
-    assert election_rules(head, topic, node_config(min_insync_replicas="3")) == (2, False, False)
+    rules = election_rules(head, topic, node_config(min_insync_replicas="3"))
+    assert (rules.bound(2), rules.bound(3), rules.bound(4)) == (2, 3, 3)
     own = [
         ConfigRecord(resource_type=2, resource_name="a", name="min.insync.replicas", value="2"),
         ConfigRecord(resource_type=2, resource_name="a", name="unclean.leader.election.enable", value="true"),

@@ -91,6 +91,14 @@ def test_an_unclean_election_prefers_a_replica_that_lost_nothing() -> None:
     assert (after["leader"], after["isr"], after["elr"], after["recovery"]) == (3, (3,), (), Recovery.RECOVERED)
 
 
+def test_the_name_of_a_topic_that_does_not_exist_is_cut_in_the_answer_for_each_partition() -> None:
+    named = TopicPartitions(topic="x" * 32_000, partitions=list(range(100)))
+    request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=[named])
+    (answer,) = whole(elect_leaders(cluster(1), request, CONFIG)).response.replica_election_results
+    assert {row.error_code for row in answer.partition_result} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert all(len(row.error_message or "") < 300 for row in answer.partition_result)
+
+
 def test_an_unknown_kind_of_election_is_refused_for_each_partition() -> None:
     request = ElectLeadersRequest(election_type=7, topic_partitions=[TopicPartitions(topic="a", partitions=[0, 1])])
     response = whole(elect_leaders(cluster(1), request, CONFIG)).response

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from highwater.controller.alter_partition import alter_partition
+from highwater.controller.brokers import unfence_broker
 from highwater.controller.partition_moves import alter_partition_reassignments, list_partition_reassignments
 from highwater.errors import Code
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import whole
+from highwater.metadata.topics import Recovery
+from highwater.model import NodeId
 from highwater.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -142,7 +145,9 @@ def test_a_higher_replication_factor_waits_for_the_added_replicas_alone() -> Non
 
 def test_a_new_target_takes_the_place_of_one_that_is_under_way() -> None:
     first = moved(begun(), [1, 2, 4])
-    assert shape(moved(first, [1, 2, 5])) == ((1, 2, 5, 3, 4), (5,), (3, 4), (1, 2, 3), 1)
+    second = moved(first, [1, 2, 5])
+    assert shape(second) == ((1, 2, 5, 3, 4), (4, 5), (3, 4), (1, 2, 3), 1), "4 was not there before"
+    assert shape(in_sync(second, 1, 2, 3, 4, 5)) == ((1, 2, 5), (), (), (1, 2, 5), 1)
     assert shape(moved(first, [2, 3, 4])) == ((2, 3, 4, 1), (4,), (1,), (1, 2, 3), 1), "4 is still being added"
     back = moved(first, [1, 2, 3])
     assert shape(back) == ((1, 2, 3), (), (), (1, 2, 3), 1), "4 has nothing that is needed"
@@ -156,6 +161,24 @@ def test_a_cancelled_move_leaves_the_replicas_that_the_partition_had() -> None:
     assert isinstance(replicas, tuple) and sorted(replicas) == [1, 2, 3]
     assert rest == [(), (), (1, 2, 3), 1]
     assert partition(after, "a")["leader_epoch"] == 6, "4 and 5 are excluded"
+
+
+def test_a_cancelled_move_that_had_several_targets_leaves_the_replicas_that_the_partition_had() -> None:
+    """A replica of an earlier target that is not in the last one is to be removed, and had no copy before."""
+    first = moved(begun(), [1, 4, 5])
+    for before in (first, in_sync(first, 1, 2, 3, 4)):
+        after = moved(moved(moved(before, [1, 2, 5]), [5, 3, 1]), None)
+        replicas, *rest = shape(after)
+        assert isinstance(replicas, tuple) and sorted(replicas) == [1, 2, 3]
+        assert rest == [(), (), (1, 2, 3), 1]
+
+
+def test_a_move_that_had_another_target_before_waits_for_the_same_replicas_as_without_it() -> None:
+    """1 is dead and stays a replica. 4 was only a target for a while, so the replication factor does not fall."""
+    two = fence(with_topic(cluster(1, 2, 3, 4), "a", [1, 2], isr=[2], leader=2), 1)
+    direct = in_sync(moved(two, [1, 3]), 2, 3)
+    after = in_sync(moved(moved(two, [3, 4]), [1, 3]), 2, 3)
+    assert shape(direct) == shape(after) == ((1, 3), (), (), (3,), 3)
 
 
 def test_a_cancelled_move_replaces_a_leader_that_was_being_added() -> None:
@@ -174,11 +197,58 @@ def test_a_cancellation_that_would_leave_nobody_in_the_isr_needs_unclean_electio
     assert shape(moved(then(moving, [unclean]), None)) == ((2, 1), (), (), (2,), 2)
 
 
+@pytest.mark.parametrize("unclean", ["false", "true"])
+def test_a_cancellation_that_would_leave_nobody_in_the_isr_elects_a_live_replica_of_the_elr(unclean: str) -> None:
+    """4 was added and leads alone. 2 has every acknowledged record, and 1 has not."""
+    settings = {"min.insync.replicas": "2", "unclean.leader.election.enable": unclean}
+    records = [ConfigRecord(resource_type=2, resource_name="a", name=n, value=v) for n, v in settings.items()]
+    moving = with_topic(
+        cluster(1, 2, 4, 5, elr=True),
+        "a",
+        [4, 5, 1, 2],
+        isr=[4],
+        leader=4,
+        adding_replicas=[4, 5],
+        removing_replicas=[1, 2],
+        eligible_leader_replicas=[2],
+    )
+    after = moved(then(moving, records), None)
+    assert (shape(after), partition(after, "a")["recovery"]) == (((1, 2), (), (), (2,), 2), Recovery.RECOVERED)
+    dead = fence(then(moving, records), 2)
+    after, codes = decide(dead, None)
+    if unclean == "false":
+        assert codes == [Code.INVALID_REPLICA_ASSIGNMENT]
+        assert shape(after) == shape(moving)
+    else:
+        assert (shape(after), codes) == (((1, 2), (), (), (1,), 1), [Code.NONE])
+
+
+def test_a_move_ends_with_the_election_of_a_leader_from_the_elr_if_it_waits_for_nobody_else() -> None:
+    """1 stays and comes back. 3 is to be removed, and will never come back."""
+    moving = with_topic(
+        fence(cluster(1, 3, elr=True), 1, 3),
+        "a",
+        [1, 3],
+        isr=[],
+        leader=-1,
+        removing_replicas=[3],
+        eligible_leader_replicas=[1, 3],
+    )
+    two = ConfigRecord(resource_type=2, resource_name="a", name="min.insync.replicas", value="2")
+    head = then(moving, [two])
+    after = then(head, unfence_broker(head, CONFIG, NodeId(1), epoch(1)))
+    assert (shape(after), partition(after, "a")["elr"]) == (((1,), (), (), (1,), 1), ())
+
+
 def test_a_removed_replica_leaves_the_elr_and_the_last_known_leaders() -> None:
     two = ConfigRecord(resource_type=2, resource_name="a", name="min.insync.replicas", value="2")
     head = with_topic(cluster(1, 2, 3, elr=True), "a", [1, 2, 3], isr=[1], eligible_leader_replicas=[3])
     after = moved(then(head, [two]), [1])
     assert (shape(after), partition(after, "a")["elr"]) == (((1,), (), (), (1,), 1), ())
+    three = ConfigRecord(resource_type=2, resource_name="a", name="min.insync.replicas", value="3")
+    few = with_topic(cluster(1, 2, 3, 4, elr=True), "a", [1, 2, 3], isr=[1, 3], eligible_leader_replicas=[2])
+    after = in_sync(moved(then(few, [three]), [1, 2, 4]), 1, 3, 4)
+    assert (shape(after), partition(after, "a")["elr"]) == (((1, 2, 4), (), (), (1, 4), 1), (2,)), "without 3"
     alone = with_topic(
         fence(cluster(1, 2, 3, elr=True), 3),
         "a",
@@ -211,6 +281,14 @@ def test_a_move_that_makes_no_sense_is_refused(target: list[int] | None, code: C
 def test_a_partition_that_does_not_exist_is_refused() -> None:
     assert decide(begun(), [1], index=1)[1] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
     assert decide(cluster(1), [1])[1] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_the_name_of_a_topic_that_does_not_exist_is_not_repeated_at_length_for_each_partition() -> None:
+    rows = [ReassignablePartition(partition_index=index, replicas=[1]) for index in range(100)]
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="x" * 32_000, partitions=rows)])
+    (answer,) = whole(alter_partition_reassignments(cluster(1), request, CONFIG)).response.responses
+    assert {row.error_code for row in answer.partitions} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert all(len(row.error_message or "") < 300 for row in answer.partitions)
 
 
 def test_a_partition_that_is_named_twice_is_moved_once() -> None:

@@ -290,6 +290,18 @@ def test_partitions_are_added_with_the_topics_replication_factor() -> None:
     assert (after[2].leader_epoch, after[2].partition_epoch) == (0, 0)
 
 
+def test_partitions_are_added_with_the_replication_factor_of_the_target_while_the_first_one_moves() -> None:
+    """Then its replicas are those of the target and those that are to be removed."""
+    moving = with_topic(cluster(1, 2, 3, 4), "a", [3, 4, 1, 2], adding_replicas=[3, 4], removing_replicas=[1, 2])
+    decision = grow(moving, CreatePartitionsTopic(name="a", count=2, assignments=None))
+    [record] = decision.records
+    assert isinstance(record, PartitionRecord)
+    assert len(record.replicas) == 2
+    by_hand = [CreatePartitionsAssignment(broker_ids=[3, 1])]
+    decision = grow(moving, CreatePartitionsTopic(name="a", count=2, assignments=by_hand))
+    assert decision.response.results[0].error_code == Code.NONE
+
+
 def test_partitions_are_added_where_they_are_assigned() -> None:
     by_hand = [CreatePartitionsAssignment(broker_ids=[3, 1])]
     decision = grow(with_topic(THREE, "a", [1, 2]), CreatePartitionsTopic(name="a", count=2, assignments=by_hand))

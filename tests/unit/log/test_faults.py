@@ -307,7 +307,9 @@ def test_a_late_write_of_a_deleted_log_does_not_reach_the_next_log_of_its_name()
             machine.settle()
             log = machine.log
             machine.world.call(log.assign_epoch, 7, 1)
-            machine.world.call(log.snapshots.write, 1, log.producers.copies(), lambda result: None)
+            machine.storage.drag = 100.0  # so that the write is under way for long
+            machine.world.call(log.snapshots.write, 1, log.producers.snapshot(), lambda result: None)
+            machine.storage.drag = 1.0
             machine.world.call(machine.bench.store.delete, TP)
             machine.world.call(log.epoch_file.write)
             sim.run(machine.world.perform(create_log(machine.bench.store, TP, TOPIC_ID)))

@@ -111,7 +111,7 @@ def test_a_snapshot_is_kafkas_and_has_an_entry_for_each_of_the_last_batches() ->
     state.appended(4, 1, 0, 0, 6, 6, 77, transactional=True)
     state.appended(4, 1, 1, 1, 7, 7, 70, transactional=True)
     state.marker_appended(11, 2, 8, 99, 3, aborted=False)
-    data = producer_snapshot.encode(state.producers.items())
+    data = producer_snapshot.encode(state.producers)
     entries = [
         (4, 1, 0, 6, 0, 70, -1, -1),
         (4, 1, 1, 7, 0, 70, -1, 6),
@@ -125,7 +125,7 @@ def test_a_snapshot_is_kafkas_and_has_an_entry_for_each_of_the_last_batches() ->
 
     restored = ProducerState()
     restored.restore_all(producer_snapshot.decode(data))
-    assert producer_snapshot.encode(restored.producers.items()) == data
+    assert producer_snapshot.encode(restored.producers) == data
     assert {pid: known.batches for pid, known in restored.producers.items()} == {
         4: [seen._replace(timestamp=70) for seen in state.producers[4].batches],
         PID: state.producers[PID].batches,
@@ -140,7 +140,7 @@ def test_an_earlier_batch_is_never_younger_than_the_last_since_kafka_leaves_out_
     state = ProducerState()
     for sequence, timestamp in enumerate([900, 100, 500]):
         state.appended(PID, 0, sequence, sequence, sequence, sequence, timestamp)
-    data = producer_snapshot.encode(state.producers.items())
+    data = producer_snapshot.encode(state.producers)
     stamps = [entry[5] for entry in struct.iter_unpack(">qhiqiqiq", data[10:])]
     assert stamps == [500, 100, 500]
 
@@ -162,14 +162,14 @@ def test_a_snapshot_of_kafkas_has_one_batch_and_one_with_too_many_entries_leaves
 def test_a_snapshot_of_a_wrapped_batch_knows_where_it_began() -> None:
     state = ProducerState()
     write(state, MAX_SEQUENCE - 1, 4)
-    (_, restored) = producer_snapshot.decode(producer_snapshot.encode(state.producers.items()))[0]
+    (_, restored) = producer_snapshot.decode(producer_snapshot.encode(state.producers))[0]
     assert restored.batches[0][:2] == (MAX_SEQUENCE - 1, 1)
 
 
 def test_every_damaged_byte_of_a_snapshot_is_noticed() -> None:
     state = ProducerState()
     write(state, 0)
-    data = producer_snapshot.encode(state.producers.items())
+    data = producer_snapshot.encode(state.producers)
     for at in range(len(data)):
         with pytest.raises(BadSnapshot):
             producer_snapshot.decode(data[:at])
@@ -195,3 +195,26 @@ def test_a_transaction_begins_with_its_first_batch_even_at_offset_zero() -> None
     assert aborted == (PID, 0, 3, 4)
     assert state.first_unstable(3) == 0, "its marker is not committed yet"
     assert state.first_unstable(4) is None
+
+
+def test_a_snapshot_stays_as_it_is_though_its_producers_write_on() -> None:
+    state = ProducerState()
+    write(state, 0)
+    for again in range(3):
+        snapshot = state.snapshot()
+        before = producer_snapshot.encode(snapshot)
+        write(state, 1 + again)
+        state.appended(PID + 1 + again, 0, 0, 0, 100 + again, 100 + again, 2000)
+        assert producer_snapshot.encode(snapshot) == before
+    snapshot = state.snapshot()
+    before = producer_snapshot.encode(snapshot)
+    state.marker_appended(PID, 1, 200, 3000, 0, aborted=False)
+    assert producer_snapshot.encode(snapshot) == before
+    assert producer_snapshot.encode(state.snapshot()) != before
+
+
+def test_a_snapshot_of_very_many_producers_copies_none_of_them() -> None:
+    state = ProducerState()
+    for pid in range(10):
+        state.appended(pid, 0, 0, 0, pid, pid, 1000)
+    assert all(each is state.producers[pid] for pid, each in state.snapshot().items())

@@ -125,14 +125,14 @@ def test_batches_are_read_from_the_log_where_the_newest_snapshots_are_gone(tmp_p
 
 
 def test_snapshots_that_wait_for_the_disk_do_not_pile_up() -> None:
-    """Each has a copy of all producers. The last one is written, whatever was passed over."""
+    """Each has all producers. The last one is written, whatever was passed over."""
     with Simulation(1) as sim:
         world = sim.world("a")
         sim.storage("a").provide(PurePath("/data"))
         snapshots = ProducerSnapshots(world, PurePath("/data"))
         results: list[Exception | None] = []
         for offset in range(1, 51):
-            world.call(snapshots.write, offset, [(7, Producer(0, 0))], results.append)
+            world.call(snapshots.write, offset, {7: Producer(0, 0)}, results.append)
         assert len(snapshots._queue) == 2
         sim.run(sim.until(lambda: len(results) == 50))
         assert results == [None] * 50

@@ -253,3 +253,38 @@ def test_a_page_gets_its_query_decoded_and_may_refuse_it() -> None:
     assert taken == [{"topic": "a/b c", "summary": "", "partition": "8"}]
     refused = ask(b"/page?no")
     assert b"404 Not Found" in refused and refused.endswith(b"not here\n")
+
+
+def test_a_turn_of_the_loop_has_a_part_of_one_page_though_many_are_asked_for() -> None:
+    in_turn = most = 0
+    waiting: list[Callable[[], None]] = []
+
+    with Simulation(4) as sim:
+
+        def end_turn() -> None:
+            nonlocal in_turn
+            in_turn = 0
+
+        def parts() -> Iterator[Part]:
+            nonlocal in_turn, most
+            yield waiting.append
+            for _ in range(5):
+                if not in_turn:
+                    hall.world.clock.call_soon(end_turn)
+                in_turn += 1
+                most = max(most, in_turn)
+                yield b"part"
+
+        def go_on() -> None:
+            for then in waiting:
+                then()
+
+        hall = Hall(sim, lambda query: Page("a/b", parts()))
+        asking = [hall.dial() for _ in range(20)]
+        for each in asking:
+            hall.others.call(each.transport.write, GET)
+        sim.run(sim.until(lambda: len(waiting) == len(asking)))
+        hall.world.call(go_on)
+        sim.run(sim.until(lambda: all(each.lost for each in asking)))
+        assert all(each.data.endswith(b"part" * 5) for each in asking)
+        assert most == 1

@@ -19,6 +19,7 @@ from highwater.net.server import ListenerSpec, Server
 from highwater.partition.fetcher import Fetcher, Limits
 from highwater.partition.fetchers import Fetchers
 from highwater.partition.partition import Partition
+from highwater.partition.throttle import Throttle
 from highwater.sim import Knobs, Simulation
 from highwater.wire.messages.fetch_request import FetchRequest
 from highwater.wire.messages.fetch_response import (
@@ -111,6 +112,7 @@ class Following:
         self.bench = Bench(self.world, DATA, settings(**changes))
         self.broker_epoch = BROKER_EPOCH
         self.limits = LIMITS
+        self.rate: int | None = None
         self.doubted: list[float] = []
         self.perform(self.bench.store.open())
         self.partitions = [self._partition(index) for index in range(partitions)]
@@ -126,6 +128,7 @@ class Following:
                 lambda: self.limits,
                 lambda leader: self.doubted.append(self.sim.now),
                 self.bench.store,
+                Throttle(ME, lambda: self.rate, lambda config: ("*",), lambda *_: False, self.world.clock.monotonic),
             )
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from itertools import count
+from itertools import count, pairwise
 from pathlib import PurePath
 from typing import Any
 
@@ -212,11 +212,16 @@ def test_a_power_cut_while_old_segments_go_loses_nothing_of_the_metadata(seed: i
         "metadata_max_retention_bytes": "100",
     }
     durable: list[int] = []
+    steps: list[str] = []
     with Living(seed, **small).start() as living:
 
         def is_put_aside(event: Event) -> bool:
             durable.append(living.node.raft.log.durable_end)
-            return event.kind == "rename" and event.subject.endswith(".log.deleted")
+            is_kept = event.kind == "sync_dir" and event.subject == str(METADATA)
+            is_renamed = event.kind == "rename" and event.subject.endswith(".log.deleted")
+            if event.phase == "after":
+                steps.extend(["kept"] * is_kept + ["renamed"] * is_renamed)
+            return is_renamed
 
         async def create_topics() -> None:
             """One after the other: records are written while a snapshot is."""
@@ -242,3 +247,4 @@ def test_a_power_cut_while_old_segments_go_loses_nothing_of_the_metadata(seed: i
         living.reborn()
         loaded = living.sim.run(living.world.perform(finished(living.world, load_metadata, METADATA)))
         assert loaded.log.log_end >= durable[-1]
+        assert ("renamed", "renamed") not in pairwise(steps), "each is durable before the next one goes"

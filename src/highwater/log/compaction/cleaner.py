@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from highwater.config import storage as settings
 from highwater.config.node import NodeConfig
@@ -38,7 +38,17 @@ _WORK_SETTINGS: tuple[Setting[Any], ...] = (
     settings.LOG_CLEANER_IO_MAX_BYTES_PER_SECOND,
     settings.LOG_CLEANER_BACKOFF_MS,
 )
+PER_TURN = 500
+"""The number of segments that the cleaner looks at in a turn of the loop."""
+_OVER: Final = object()
 _log = logging.getLogger(__name__)
+
+
+class _Dirty(NamedTuple):
+    log: Log
+    dirt: Dirt
+    layout: int
+    """The layout of the log for which this was found."""
 
 
 class Abandoned(Exception):
@@ -53,6 +63,8 @@ class Cleaner:
         self._config = config
         self._seeds = world.random("cleaner")
         self._timer: Timer | None = None
+        self._looking: Generator[None, None, None] | None = None
+        self._look_again = False
         self._stopped = True
         self._settings = self._current_settings()
         self._ended = asyncio.Event()
@@ -66,6 +78,7 @@ class Cleaner:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        self._looking = None
         self._give_up()
 
     async def close(self) -> None:
@@ -86,7 +99,9 @@ class Cleaner:
             self._look_later()
 
     def dirt_of(self, log: Log) -> Dirt:
-        shapes = [shape_of(segment) for segment in log.segments]
+        return self._dirt(log, [shape_of(segment) for segment in log.segments])
+
+    def _dirt(self, log: Log, shapes: list[SegmentShape]) -> Dirt:
         stable_end, now_ms = log.last_stable_offset, self._store.aging_ms()
         return find_dirt(shapes, log.config, log.clean_end, log.log_start, log.log_end, stable_end, now_ms)
 
@@ -106,38 +121,70 @@ class Cleaner:
         self._timer = self._world.clock.call_later(max(self._backoff(), 0.01), self._look)
 
     def _look(self) -> None:
-        with self._world.failures.boundary("periodic", "the cleaner"):
-            self._begin_some()
-        self._look_later()
+        """Looks at all logs, in turns of the loop. If that is under way already, it is done once more afterwards."""
+        if self._looking is None:
+            self._go_on_looking(self._begin_some())
+        else:
+            self._look_again = True
 
-    def _begin_some(self) -> None:
-        """Begins as many cleanings as are allowed at a time."""
+    def _go_on_looking(self, looking: Generator[None, None, None]) -> None:
+        self._looking = looking
+        goes_on = False
+        with self._world.failures.boundary("periodic", "the cleaner"):
+            goes_on = next(looking, _OVER) is not _OVER
+        if goes_on:
+            self._world.clock.call_soon(self._take_turn, looking)
+            return
+        self._looking = None
+        again, self._look_again = self._look_again, False
+        if again:
+            self._look()
+        else:
+            self._look_later()
+
+    def _take_turn(self, looking: Generator[None, None, None]) -> None:
+        if self._looking is looking:
+            self._go_on_looking(looking)
+
+    def _begin_some(self) -> Generator[None, None, None]:
+        """Begins as many cleanings as are allowed at a time, with the dirtiest logs."""
         config = self._config()
-        enabled = config.get(settings.LOG_CLEANER_ENABLE)
         self.account.forget_gone(self._store.logs)
         self.account.looked_at = self._world.clock.monotonic()
-        while enabled and len(self.account.under_way) < config.get(settings.LOG_CLEANER_THREADS):
-            dirtiest = self._dirtiest()
-            if dirtiest is None:
+        most = config.get(settings.LOG_CLEANER_THREADS) if config.get(settings.LOG_CLEANER_ENABLE) else 0
+        if len(self.account.under_way) >= most:
+            return
+        for found in sorted((yield from self._dirty_logs()), key=lambda each: (-each.dirt.ratio, each.log.partition)):
+            log = found.log
+            if len(self.account.under_way) >= most:
                 break
-            log, dirt = dirtiest
-            self.account.under_way[log.partition] = Cleaning(log, dirt, self._world.clock.monotonic())
-            cleaning = self._clean(self.account.under_way[log.partition])
-            self._world.spawn(f"clean {log.partition}", cleaning, partial(self._broken, log))
+            is_as_found = log.reads.layout == found.layout and log.is_usable
+            if is_as_found and self._store.logs.get(log.partition) is log:
+                self.account.under_way[log.partition] = Cleaning(log, found.dirt, self._world.clock.monotonic())
+                cleaning = self._clean(self.account.under_way[log.partition])
+                self._world.spawn(f"clean {log.partition}", cleaning, partial(self._broken, log))
 
-    def _dirtiest(self) -> tuple[Log, Dirt] | None:
-        found: list[tuple[float, TopicPartition, Log, Dirt]] = []
-        self.account.max_ratio = 0.0
-        for partition, log in self._store.logs.items():
+    def _dirty_logs(self) -> Generator[None, None, list[_Dirty]]:
+        """Those that want to be cleaned. There may be tens of thousands of segments to look at."""
+        found: list[_Dirty] = []
+        max_ratio, looked_at = 0.0, 0
+        for partition, log in list(self._store.logs.items()):
             if not log.config.compact or log.offline is not None or len(log.segments) < 2:
                 continue
             with self._world.failures.boundary("partition", str(partition)):
-                dirt = self.dirt_of(log)
-                self.account.max_ratio = max(self.account.max_ratio, dirt.ratio)
+                layout, shapes = log.reads.layout, list[SegmentShape]()
+                for segment in list(log.segments):
+                    shapes.append(shape_of(segment))
+                    looked_at += 1
+                    if not looked_at % PER_TURN:
+                        yield
+                dirt = self._dirt(log, shapes)
+                max_ratio = max(max_ratio, dirt.ratio)
                 wanted = dirt.wants_cleaning(log.config) and self._may_try(partition)
                 if wanted and partition not in self.account.under_way:
-                    found.append((-dirt.ratio, partition, log, dirt))
-        return min(found)[2:] if found else None
+                    found.append(_Dirty(log, dirt, layout))
+        self.account.max_ratio = max_ratio
+        return found
 
     def _may_try(self, partition: TopicPartition) -> bool:
         setback = self.account.setbacks.get(partition)

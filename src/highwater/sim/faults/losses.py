@@ -1,7 +1,8 @@
 """Which disk may lose data. Kafka keeps a record as long as one member of the ISR has it, so one disk at a time may.
 
 A power cut loses unsynced data; rotten bytes or a replaced disk lose synced data. Data may be lost while all other
-replicas have everything, and no other node may crash or stop before the loss is repaired. Kafka treats every unclean
+replicas have everything and can be reached, and no other node may crash or stop before the loss is repaired. A replica
+that is cut off may be fenced first, which leaves the ISR to the one that lost its data. Kafka treats every unclean
 restart as a loss: if every replica was restarted uncleanly, the last known leader leads, even if its disk lost data
 (KIP-966). A node that stops in order leaves the ISR to the others, even to one that is dead without the controller's
 knowledge.
@@ -42,10 +43,17 @@ class Losses:
     def _is_counted(self, name: str, truth: MetadataImage) -> bool:
         """It serves, in the life that metadata knows: an ISR may be that of a life that is over."""
         member = self._cluster.members[name]
-        if not member.serves or not self._cluster.is_up(name) or member.node is None:
+        if not member.serves or not self._cluster.is_up(name) or member.node is None or not self._is_reached(name):
             return False
         known, broker = truth.brokers.get(member.id), member.node.broker
         return broker is None or (known is not None and known.epoch == broker.lifecycle.epoch)
+
+    def _is_reached(self, name: str) -> bool:
+        link = self._scene.sim.network.link
+        others = [other for other in self._cluster.names if other != name]
+        return name not in self._scene.paused and not any(
+            link(name, other).cut or link(other, name).cut for other in others
+        )
 
     def may_crash(self, name: str) -> bool:
         self._forget_healed()
