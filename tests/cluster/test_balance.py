@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from highwater import Cluster
-from highwater.cli.balance_plan import plan
-from highwater.cli.balance_run import carry_out
-from highwater.cli.balance_view import Sight, amount, look
-from highwater.client import Admin, Client, NewTopic, Producer
+from highwater.cli.balance_view import amount
+from highwater.client import Admin, Client, NewTopic, Producer, ResourceType
+from highwater.client.balance_plan import plan
+from highwater.client.balance_run import carry_out
+from highwater.client.balance_sight import Sight, look
 from highwater.model import NodeId, TopicPartition
 from tests.apache import Ran
 from tests.cluster.stage import wait_until
@@ -44,7 +46,7 @@ def filled(client: Client, topic: str) -> None:
     producer = Producer(client)
     for index in range(PARTITIONS):
         for _ in range(index + 1):
-            producer.send(TopicPartition(topic, index), [(0, None, RECORD, ())])
+            producer.send(TopicPartition(topic, index), [(time.time_ns() // 1_000_000, None, RECORD, ())])
 
 
 def balance(cluster: Cluster, *options: str) -> Ran:
@@ -57,6 +59,20 @@ def bytes_by_broker(sight: Sight) -> dict[int, int]:
         for broker in held.replicas:
             found[broker] += held.size
     return {place.id: found[place.id] for place in sight.places}
+
+
+def throttles(client: Client) -> tuple[dict[str, str], list[str]]:
+    """The rates of brokers, and the replicas to which they apply as followers."""
+    admin = Admin(client)
+    rates = {
+        broker: row.value
+        for broker in map(str, (*OLD, NEW))
+        for row in admin.describe_configs(ResourceType.BROKER, [broker])[broker]
+        if row.name == "follower.replication.throttled.rate" and row.value is not None and len(row.value) < 15
+    }
+    rows = admin.describe_configs(ResourceType.TOPIC, ["spread"])["spread"]
+    [listed] = [row.value or "" for row in rows if row.name == "follower.replication.throttled.replicas"]
+    return rates, sorted(filter(None, listed.split(",")), key=lambda each: int(each.split(":")[0]))
 
 
 def is_even(sight: Sight) -> bool:
@@ -85,9 +101,13 @@ def test_a_new_broker_gets_its_share_a_broker_is_drained_and_an_interrupted_bala
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        carry_out(client, before.partitions, proposed.targets, 1, lambda progress: None, interrupted)
-    done = balance(cluster, "--execute")
+        carry_out(client, before.partitions, proposed.targets, 1, lambda progress: None, interrupted, rate=10_000)
+    rates, listed = throttles(client)
+    assert rates == {str(broker): "10000" for broker in (*OLD, NEW)}
+    assert listed == [f"{tp.partition}:{NEW}" for tp, now in sorted(proposed.targets.items()) if NEW in now]
+    done = balance(cluster, "--execute", "--throttle", "50000000")
     assert done.rc == 0 and "Done." in done.stdout, done.stderr + done.stdout
+    assert throttles(client) == ({}, [])
     wait_until(lambda: not Admin(client).list_reassignments(), "nothing moves")
     after = look(client)
     assert is_even(after), bytes_by_broker(after)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -50,6 +51,8 @@ PRINTED = (
     "--cancel --reassignment-json-file here.json --preserve-throttles",
     "--execute --reassignment-json-file here.json",
     "--execute --reassignment-json-file here.json --additional",
+    "--execute --reassignment-json-file here.json --throttle 5000000",
+    "--verify --reassignment-json-file here.json",
     "--generate --topics-to-move-json-file topics.json --broker-list 1",
     "--generate --topics-to-move-json-file topics.json --broker-list 1 --disable-rack-aware",
 )
@@ -71,6 +74,7 @@ MISUSED = (
     "--verify",
     "--generate --broker-list 1",
     "--list --additional",
+    "--verify --reassignment-json-file here.json --throttle 1",
     "--cancel --reassignment-json-file here.json --disable-rack-aware",
 )
 
@@ -134,7 +138,8 @@ def test_apaches_tool_and_ours_move_partitions_and_show_the_moves_that_wait_for_
     topic = "moved"
     stage.create_topic_on(topic, [1, 2])
     with stage.client() as client:
-        Producer(client).send(TopicPartition(topic, 0), [(0, None, b"%d" % number, ()) for number in range(100)])
+        now = time.time_ns() // 1_000_000
+        Producer(client).send(TopicPartition(topic, 0), [(now, None, b"%d" % number, ()) for number in range(100)])
     (tmp_path / "to-3.json").write_text(plan((topic, 0, [3, 1])))
     (tmp_path / "to-2.json").write_text(plan((topic, 0, [2, 1])))
     bootstrap = ",".join(stage.address(node) for node in (1, 2))

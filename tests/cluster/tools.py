@@ -23,6 +23,7 @@ MAIN_CLASSES = {
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "reassign": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "cluster": "org.apache.kafka.tools.ClusterTool",
     "quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",

@@ -53,6 +53,7 @@ NOUNS: dict[str, Noun] = {
     "leader-election": Noun("highwater.cli.leader_election", "Elect preferred leaders, or unclean ones."),
     "reassign": Noun("highwater.cli.reassign", "Move partitions to other brokers."),
     "balance": Noun("highwater.cli.balance", "Spread leaders, replicas and bytes evenly over brokers."),
+    "cluster": Noun("highwater.cli.cluster", "Show the id of a cluster, or unregister a broker."),
     "quorum": Noun("highwater.cli.quorum", "Describe the metadata quorum."),
     "log-dirs": Noun("highwater.cli.log_dirs", "Show how large the logs in the directories of brokers are."),
     "dump-log": Noun("highwater.cli.dump_log", "Print segments, indexes, snapshots and checkpoints."),

@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from highwater.cli.balance_plan import Balance, CannotDrain, plan
-from highwater.cli.balance_run import MoveFailed, Progress, carry_out
-from highwater.cli.balance_view import Sight, amount, look, table
+from highwater.cli.balance_view import amount, table
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.reassignment_json import plan_text
 from highwater.cli.tool import EXIT_CODE, fail, tool
+from highwater.client.balance_plan import Balance, CannotDrain, plan
+from highwater.client.balance_run import MoveFailed, Progress, carry_out
+from highwater.client.balance_sight import Sight, look
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
 from highwater.errors import KafkaError
@@ -34,6 +35,8 @@ PIPED_WIDTH = 200
 @click.option("--drain", multiple=True, type=int, metavar="ID", help="Leave nothing on this broker. Repeatable.")
 @click.option("--at-a-time", default=AT_A_TIME, show_default=True, type=click.IntRange(1),
               help="How many partitions move at the same time.")  # fmt: skip
+@click.option("--throttle", type=click.IntRange(min=1), metavar="BYTES",
+              help="Bytes per second that the moves may take at each broker.")  # fmt: skip
 @click.option("--plan", "plan_file", metavar="FILE", help="Write the plan to this file, for `highwater reassign`.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 def command(context: click.Context, **options: object) -> None:
@@ -71,7 +74,7 @@ def _balance(client: Client, drained: list[NodeId], context: click.Context) -> N
     if not context.params["execute"]:
         console.print("Nothing was moved: --execute carries the plan out.")
         return
-    _execute(console, client, sight, balance, context.params["at_a_time"])
+    _execute(console, client, sight, balance, context.params["at_a_time"], context.params["throttle"])
 
 
 def _show(console: Console, sight: Sight, balance: Balance) -> None:
@@ -91,7 +94,9 @@ def _show(console: Console, sight: Sight, balance: Balance) -> None:
         console.print(f"  {tp}: {before} -> {','.join(map(str, now))} ({size})", highlight=False)
 
 
-def _execute(console: Console, client: Client, sight: Sight, balance: Balance, at_a_time: int) -> None:
+def _execute(
+    console: Console, client: Client, sight: Sight, balance: Balance, at_a_time: int, throttle: int | None
+) -> None:
     left = len(balance.targets)
 
     def note(progress: Progress) -> None:
@@ -105,9 +110,11 @@ def _execute(console: Console, client: Client, sight: Sight, balance: Balance, a
                 note(progress)
                 shown(progress)
 
-            carry_out(client, sight.partitions, balance.targets, at_a_time, report)
+            carry_out(client, sight.partitions, balance.targets, at_a_time, report, rate=throttle)
     except KeyboardInterrupt:
         console.print(f"Stopped: {left} of {len(balance.targets)} moves are left. Those under way go on by themselves.")
+        if throttle is not None:
+            console.print("Their throttle stays. The next `highwater balance --execute` removes it at its end.")
         sys.exit(EXIT_CODE)
     console.print("Done.")
     console.print(table(look(client)))

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 @click.option("--base-path", default="", metavar="PATH", help="The path under which a proxy serves the console.")
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False),
               help=f"The directory of the `highwater up` to show. Without servers: {DATA_DIR}.")  # fmt: skip
+@click.option("--recordings", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
+              help="A folder with recordings of `highwater lab run --record`, to replay.")  # fmt: skip
+@click.option("--pipeline", "pipelines", multiple=True, default=["checkpoints"], show_default=True, metavar="SOURCE",
+              help="Spark pipelines: an address of metrics, or a folder of checkpoints. Repeatable.")  # fmt: skip
 @click.option("--allow-changes", is_flag=True, help=HELP_CHANGES)
 @click.option("--allow-faults", is_flag=True, help=HELP_FAULTS)
 @click.option("--socket", "descriptor", type=int, hidden=True, help="A socket that listens, from `highwater up`.")
@@ -54,6 +58,8 @@ def command(
     allow_host: tuple[str, ...],
     base_path: str,
     data_dir: Path | None,
+    recordings: Path | None,
+    pipelines: tuple[str, ...],
     allow_changes: bool,
     allow_faults: bool,
     descriptor: int | None,
@@ -71,6 +77,7 @@ def command(
         from highwater.console.clients import Clients
         from highwater.console.cluster_reader import ClusterReader
         from highwater.console.listening import PortTaken, address, listening
+        from highwater.console.recordings import Recordings
         from highwater.console.serving import serve
     except ModuleNotFoundError as missing:
         raise click.ClickException(f"the console needs the package {missing.name}: pip install highwater") from missing
@@ -91,7 +98,8 @@ def command(
     access = Access(os.environ.get(TOKEN_VARIABLE) or new_token(), bound, base, frozenset(map(str.lower, allow_host)))
     clients = Clients(require_cluster(servers), security)
     changes = Changes(clients, allow_changes, _orders(nodes_file) if allow_faults and nodes_file is not None else None)
-    application = Console(access, ClusterReader(clients, nodes_file), changes).application()
+    reader = ClusterReader(clients, nodes_file, pipelines)
+    application = Console(access, reader, changes, Recordings(recordings)).application()
     if descriptor is not None:
         let_through()
     else:

@@ -17,7 +17,7 @@ from highwater.console.listening import DEFAULT_PORT, PortTaken, address, listen
 
 OFF: Final = "off"
 TOKEN_VARIABLE: Final = "HIGHWATER_CONSOLE_TOKEN"
-HELP_CHANGES: Final = "Let the pages change things: produce, settings, offsets of groups, preferred leaders."
+HELP_CHANGES: Final = "Let the pages change things: produce, settings, offsets of groups, leaders and replicas."
 HELP_FAULTS: Final = "Let the pages kill, pause, cut and slow nodes of `highwater up`."
 NEEDED: Final = ("starlette", "uvicorn")
 LOG: Final = "console.log"

@@ -1,4 +1,4 @@
-"""`highwater reassign`: kafka-reassign-partitions.sh, without throttles and without moves between directories."""
+"""`highwater reassign`: kafka-reassign-partitions.sh, without moves between directories."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from highwater.client.client import Broker, Client
 from highwater.client.descriptions import describe_topics
 from highwater.client.failures import ClientFailure
 from highwater.client.reassignments import alter_reassignments
+from highwater.client.throttles import BROKER_THROTTLES, TOPIC_THROTTLES, planned_moves, set_throttle
 from highwater.controller.placement import UsableBroker, place
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
@@ -34,21 +35,19 @@ ACTIONS = {
 """The actions, each with the options that it needs."""
 PERMITTED = {
     "generate": ("disable-rack-aware",),
-    "execute": ("additional",),
+    "execute": ("additional", "throttle"),
     "verify": ("preserve-throttles",),
     "cancel": ("preserve-throttles",),
     "list": (),
 }
-BROKER_THROTTLES = (
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-)
-TOPIC_THROTTLES = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 UNDER_WAY = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
     "new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
     "throttle by resubmitting the current reassignment."
+)
+
+MUST_VERIFY = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
 )
 
 
@@ -69,6 +68,8 @@ class Refused(Exception):
 @click.option("--broker-list", metavar="IDS", help="The brokers to which topics are to be moved: 1,2,3.")
 @click.option("--disable-rack-aware", is_flag=True, help="Propose a plan without regard to racks.")
 @click.option("--additional", is_flag=True, help="Begin these moves beside others, or with other targets.")
+@click.option("--throttle", type=click.IntRange(min=-1), default=-1, metavar="BYTES",
+              help="Bytes per second that the moves may take at each broker. --verify removes this.")  # fmt: skip
 @click.option("--preserve-throttles", is_flag=True, help="Leave throttles of brokers and topics as they are.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 def command(context: click.Context, **options: object) -> None:
@@ -117,7 +118,7 @@ def _act(action: str, context: click.Context, client: Client) -> None:
         return
     text = Path(params["reassignment_json_file"]).read_text()
     if action == "execute":
-        _execute(client, parse_plan(text), params["additional"])
+        _execute(client, parse_plan(text), params["additional"], params["throttle"])
     elif action == "verify":
         _verify(client, parse_rows(text), params["preserve_throttles"])
     else:
@@ -144,9 +145,10 @@ def _generate(client: Client, topics: Sequence[str], brokers: Sequence[int], by_
     click.echo(f"Proposed partition reassignment configuration\n{plan_text(proposed)}")
 
 
-def _execute(client: Client, plan: Plan, additional: bool) -> None:
+def _execute(client: Client, plan: Plan, additional: bool, throttle: int) -> None:
     admin = Admin(client)
-    if not additional and admin.list_reassignments():
+    under_way = admin.list_reassignments()
+    if not additional and under_way:
         raise Refused(UNDER_WAY)
     _check_brokers(admin.describe_cluster().brokers, plan)
     current = _replicas(client, {tp.topic for tp in plan})
@@ -158,6 +160,10 @@ def _execute(client: Client, plan: Plan, additional: bool) -> None:
         f"Current partition replica assignment\n\n{before}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
+    if throttle >= 0:
+        click.echo(MUST_VERIFY)
+        set_throttle(admin, planned_moves(plan, current, under_way), throttle)
+        click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
     errors = alter_reassignments(client, plan)
     if errors:
         raise Refused("Error reassigning partition(s):\n" + _lines(errors))
@@ -213,7 +219,7 @@ def _listed(admin: Admin) -> str:
 
 
 def _clear_throttles(admin: Admin, rows: Sequence[tuple[TopicPartition, list[int]]]) -> None:
-    """Deletes the settings by which another tool may have throttled the moves."""
+    """Deletes the settings of a throttle, whichever tool has set them."""
     known = [broker.id for broker in admin.describe_cluster().brokers]
     brokers = hash_map_order([*known, *(each for _, replicas in rows for each in replicas)], int)
     click.echo(f"Clearing broker-level throttles on broker{_s(brokers)} {_ids(brokers)}")

@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from highwater.cli.balance_plan import Held
 from highwater.client.admin import Admin
+from highwater.client.balance_plan import Held
 from highwater.client.client import Client
 from highwater.client.elections import Election, elect_leaders
 from highwater.client.failures import ClientFailure
 from highwater.client.log_dirs import describe_log_dirs
 from highwater.client.reassignments import alter_reassignments
+from highwater.client.throttles import clear_throttles, planned_moves, set_throttle
 from highwater.errors import Code, KafkaError
 from highwater.model import NodeId, TopicPartition
 
@@ -41,10 +42,17 @@ def carry_out(
     at_a_time: int,
     report: Callable[[Progress], None],
     sleep: Callable[[float], None] = time.sleep,
+    rate: int | None = None,
 ) -> None:
     """Moves the partitions to their targets, and then gives all partitions their preferred leaders. If it is
-    interrupted, the moves under way go on, and a new plan takes up the rest. Raises MoveFailed."""
+    interrupted, the moves under way go on, and a new plan takes up the rest. Raises MoveFailed.
+
+    `rate` is the throttle: the bytes per second that the moves may take at each broker. Throttles are removed at the
+    end, unless other moves are under way. So the next run removes the throttle of one that was interrupted."""
     admin = Admin(client)
+    if rate is not None:
+        replicas = {tp: partitions[tp].replicas for tp in targets}
+        set_throttle(admin, planned_moves(targets, replicas, admin.list_reassignments()), rate)
     pending = deque(sorted(targets, key=lambda tp: (partitions[tp].size, tp)))
     added = {tp: [each for each in targets[tp] if each not in partitions[tp].replicas] for tp in targets}
     begun: set[TopicPartition] = set()
@@ -61,6 +69,8 @@ def carry_out(
         report(Progress(done + _copied(client, {tp: added[tp] for tp in begun}), finished, len(begun) + len(pending)))
         if begun:
             sleep(POLL_SECONDS)
+    if not admin.list_reassignments():
+        clear_throttles(admin)
     elect_leaders(client, Election.PREFERRED, None)
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from highwater.cli.balance_plan import TOLERANCE, Balance, CannotDrain, Held, Place, plan
+from highwater.client.balance_plan import TOLERANCE, Balance, CannotDrain, Held, Place, plan
 from highwater.model import NodeId, TopicPartition
 
 Partitions = dict[TopicPartition, Held]

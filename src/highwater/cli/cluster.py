@@ -1,0 +1,62 @@
+"""`highwater cluster`: kafka-cluster.sh, its `cluster-id` and `unregister`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.command_group import CommandGroup
+from highwater.cli.properties import load_properties, open_client
+from highwater.cli.tool import fail
+from highwater.client.admin import Admin
+from highwater.client.client import Client
+from highwater.client.failures import ClientFailure
+from highwater.client.unregistration import unregister_broker
+from highwater.errors import KafkaError
+from highwater.model import NodeId
+
+
+def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--config", "-c", metavar="FILE", help="Property file with settings of the client.")(command)
+
+
+@click.group("cluster", cls=CommandGroup)
+def command() -> None:
+    """Show the id of a cluster, or unregister a broker that is gone for good."""
+
+
+@command.command("cluster-id")
+@bootstrap_option
+@config_option
+def cluster_id(bootstrap_server: str | None, config: str | None) -> None:
+    """Show the id of the cluster."""
+    with _opened(bootstrap_server, config) as client:
+        click.echo(f"Cluster ID: {Admin(client).describe_cluster().cluster_id}")
+
+
+@command.command("unregister")
+@bootstrap_option
+@config_option
+@click.option("--id", "-i", "broker", type=int, required=True, metavar="ID", help="The broker to unregister.")
+def unregister(bootstrap_server: str | None, config: str | None, broker: int) -> None:
+    """Unregister a broker: it leaves every ISR, and is no longer expected to come back.
+
+    Drain it first with `highwater balance --drain ID --execute`, and stop it. A broker that still runs registers again.
+    """
+    with _opened(bootstrap_server, config) as client:
+        unregister_broker(client, NodeId(broker))
+    click.echo(f"Broker {broker} is no longer registered.")
+
+
+@contextmanager
+def _opened(servers: str | None, path: str | None) -> Iterator[Client]:
+    try:
+        properties = load_properties(path) if path else {}
+        with open_client(require_cluster(servers), properties, client_id="cluster-tool") as client:
+            yield client
+    except (KafkaError, ClientFailure, ValueError, OSError) as error:
+        fail(str(error))
