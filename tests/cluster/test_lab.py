@@ -15,10 +15,10 @@ from rich.console import Console
 
 from highwater.cli import main
 from highwater.cluster import Cluster
-from highwater.lab.bench import Bench
+from highwater.lab.bench import Bench, NotSeen
 from highwater.lab.catalogue import EXPERIMENTS
 from highwater.lab.drawing import drawn
-from highwater.lab.frame import LANGUAGES, Frame, Recording, Words, recorded
+from highwater.lab.frame import LANGUAGES, Frame, Read, Recording, Words, recorded
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,9 @@ def test_both_languages_tell_the_same_numbers_and_nothing_is_wider_than_the_page
                 assert {columns(line) for line in text.splitlines()} == {width}
                 for lane in frame.lanes:
                     assert str(lane.log_end) in text and str(lane.high_watermark) in text
+                for heading, content in frame.files:
+                    shown = heading.told(language, {}) if isinstance(heading, Words) else heading
+                    assert all(line in text for line in (shown, *content.splitlines())), "a line is broken"
     assert any("가" <= letter <= "힣" for letter in recording.title.ko)
 
 
@@ -135,7 +138,8 @@ def test_a_burst_puts_nobody_out_and_would_have_by_count(run: Callable[[str], Re
     compared = titled(recording, "two rules, one trace")
     assert all(lane.in_isr for lane in compared.lanes)
     [(heading, rows)] = compared.files
-    assert "computed: this rule no longer exists" in heading and rows.count("> 100: out") == 1
+    assert isinstance(heading, Words) and heading.en.endswith("computed: this rule no longer exists")
+    assert rows.count("> 100: out") == 1
 
 
 def test_each_choice_of_unclean_election_has_its_price(run: Callable[[str], Recording]) -> None:
@@ -157,12 +161,18 @@ def test_a_record_that_nobody_acknowledged_becomes_visible_with_the_new_leader(r
     assert killed.facts["epoch"] == 1 and killed.facts["start"] == 4
     leader = next(lane for lane in killed.lanes if lane.is_leader)
     assert leader.high_watermark == 4 and leader.epochs == ((0, 0), (1, 4))
+    found = titled(recording, "clients and the old leader find the new one")
+    assert found.facts == {"before": 3, "old": 1, "leader": leader.node, "offset": 4}
+    assert all(lane.in_isr for lane in found.lanes)
 
 
 def test_a_new_leader_refuses_to_tell_an_end_that_is_too_low(run: Callable[[str], Recording]) -> None:
     recording = run("watermark-too-low")
     low = titled(recording, "the new leader's high watermark is too low")
     assert low.facts["error"] == "OFFSET_NOT_AVAILABLE" and low.facts["low"] == 3
+    leader = int(low.facts["leader"])
+    assert low.reads == (Read(leader, True, 3, 0, 3),), "the Fetch at 3 gets no record, though the log has one"
+    assert ends(low)[leader] == (3, 4)
     assert titled(recording, "one fetch later").facts["end"] == "4"
 
 
@@ -205,13 +215,52 @@ def test_leadership_comes_back_by_itself_where_the_controller_looks_for_it(run: 
     assert leader.node == 1 and all(lane.in_isr for lane in frame.lanes)
 
 
+def test_replicas_are_spread_over_racks_and_a_consumer_is_sent_to_its_own(run: Callable[[str], Recording]) -> None:
+    recording = run("racks-and-followers")
+    placed = titled(recording, "a replica in every rack")
+    assert placed.facts == {"partitions": 4, "factor": 2, "racks": 2}
+    [(_, rows)] = placed.files
+    assert {frozenset(line.split()[-2:]) for line in rows.splitlines()} <= {
+        frozenset({"a,", "b"}),
+        frozenset({"b,", "a"}),
+    }
+    sent = titled(recording, "the leader sends a consumer to its rack")
+    assert sent.reads == (Read(1, True, 0, 0, 4, preferred=3), Read(3, False, 0, 4, 4))
+
+
+def test_a_follower_gives_a_consumer_only_what_it_knows_to_be_committed(run: Callable[[str], Recording]) -> None:
+    recording = run("racks-and-followers")
+    own = titled(recording, "a follower serves up to its own high watermark")
+    assert ends(own)[1] == (5, 5) and ends(own)[3] == (4, 5)
+    assert own.reads == (Read(1, True, 4, 1, 5), Read(3, False, 4, 0, 4))
+    assert titled(recording, "one fetch of the follower later").reads == (Read(3, False, 4, 1, 5),)
+
+
+def test_a_consumer_goes_back_to_the_leader_and_reads_each_record_once(run: Callable[[str], Recording]) -> None:
+    recording = run("racks-and-followers")
+    lags = titled(recording, "the follower lags and leaves the ISR")
+    assert [lane.in_isr for lane in lags.lanes] == [True, True, False]
+    assert lags.reads == (Read(3, False, 4, 0, -1, error="NOT_LEADER_OR_FOLLOWER"), Read(1, True, 4, 2, 6))
+    returned = titled(recording, "it returns, and so does the consumer")
+    assert all(lane.in_isr for lane in returned.lanes)
+    assert [(each.node, each.preferred, each.records) for each in returned.reads] == [(1, 3, 0), (3, -1, 1)]
+    dead = titled(recording, "the follower dies")
+    assert dead.lanes[2].state == "down" and dead.reads[0].error == "Disconnected"
+    assert dead.reads[1] == Read(1, True, 7, 1, 8)
+    [lost] = [frame for frame in recording.frames if frame.kind == "lost"]
+    assert lost.facts == {"count": 8, "last": 7}
+
+
 def test_the_checkpoint_files_say_what_the_lanes_show(run: Callable[[str], Recording]) -> None:
     recording = run("checkpoint-files")
     frame = titled(recording, "what a follower keeps on disk")
     (_, watermark), (_, epochs) = frame.files
     assert watermark.split()[1:] == ["0", "4"] and epochs.splitlines() == ["0", "2", "0 0", "1 3"]
     (_, described), (_, dumped) = titled(recording, "the same, by Kafka's tools").files
-    assert "Replicas: 1,2,3" in described and dumped.splitlines()[-1].endswith("partitionLeaderEpoch: 1")
+    assert described.startswith("Partition: 0  Leader: ") and "Replicas: 1,2,3" in described
+    assert dumped.splitlines() == [
+        f"baseOffset: {offset}  count: 1  partitionLeaderEpoch: {0 if offset < 3 else 1}" for offset in range(4)
+    ]
 
 
 def test_a_partition_has_five_places_and_a_group_its_own(run: Callable[[str], Recording]) -> None:
@@ -219,6 +268,10 @@ def test_a_partition_has_five_places_and_a_group_its_own(run: Callable[[str], Re
     [(_, table)] = titled(recording, "a key has its partition").files
     rows = [line.split() for line in table.splitlines()]
     assert {key: partition for key, partition, _ in rows} == {"pear": "0", "apple": "1", "peach": "2"}
+    without = titled(recording, "without a key: in turn, or batch by batch")
+    assert without.facts == {"count": 6, "partitions": 3, "each": 2, "requests": 6}
+    [(_, spread)] = without.files
+    assert [line.split() for line in spread.splitlines()] == [["0", "2", "0"], ["1", "2", "6"], ["2", "2", "0"]]
     places = titled(recording, "five places in one partition").facts
     assert places == {"more": 2, "position": 6, "committed": 3, "hw": 6, "end": 8, "lag": 3}
     assert titled(recording, "two groups do not know each other").facts == {"committed": 3, "other": 5, "again": 3}
@@ -235,6 +288,16 @@ def test_retention_deletes_segments_and_compaction_all_but_the_last_of_each_key(
     _, (_, kept) = titled(recording, "compaction keeps the last record of each key").files
     assert kept.splitlines() == ["1  lee  v1", "3  park  v1", "4  kim  v3"]
     assert titled(recording, "a record without a key is refused").facts == {"error": "INVALID_RECORD"}
+    settings = titled(recording, "five settings of compaction")
+    assert settings.facts == {"before": 5, "kept": 5, "lag": 3_600_000, "after": 3}
+    [(_, values)] = settings.files
+    assert values.splitlines() == [
+        "cleanup.policy=compact",
+        "min.compaction.lag.ms=0",
+        f"max.compaction.lag.ms={2**63 - 1}",
+        "min.cleanable.dirty.ratio=0.0",
+        "delete.retention.ms=86400000",
+    ]
     [lost] = [frame for frame in recording.frames if frame.kind == "lost"]
     [wrong] = [frame for frame in recording.frames if frame.kind == "mistake"]
     assert lost.facts == {"deleted": 2, "replaced": 2} and wrong.facts == {"ms": str(7 * 24 * 3600 * 1000)}
@@ -261,6 +324,30 @@ def test_run_exits_with_zero_and_keeps_its_recording(tmp_path: Path) -> None:
     )
     assert told.exit_code == 0, told.output
     assert "갑자기 몰린 쓰기" in told.output and json.loads(file.read_text().splitlines()[0])["version"] == 1
+
+
+def test_an_attempt_that_missed_its_moment_is_made_again_on_healed_links(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    monkeypatch.setattr("highwater.lab.bench.ATTEMPTS", 2)
+    here = Bench(cluster, lambda frame: None)
+    tries: list[str] = []
+
+    def attempt(last: int) -> list[str]:
+        topic = here.topic("lab-again")
+        here.send(topic, ["m0"], acks=1)
+        here.until(topic, lambda lanes: lanes[2].log_end == 1, "the cut of the attempt before is healed")
+        cluster.cut(1, 2)
+        tries.append(topic)
+        here.check(len(tries) == last, "the fetch had ended before")
+        return tries
+
+    assert len(here.caught(lambda: attempt(2))) == 2
+    cluster.heal()
+    with pytest.raises(NotSeen, match="the fetch had ended before"):
+        here.caught(lambda: attempt(0))
+    assert len(tries) == 4
+    cluster.heal()
 
 
 def test_run_fails_where_what_it_narrates_was_not_seen(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:

@@ -8,17 +8,21 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
 from highwater.client.producer import Producer
 from highwater.cluster import Cluster
 from highwater.errors import KafkaError
-from highwater.lab.frame import Fact, Fetch, Frame, Lane, Scene, Words
+from highwater.lab.frame import Fact, Fetch, Frame, Heading, Lane, Read, Scene, Words
 from highwater.model import TopicPartition
 
+T = TypeVar("T")
 WAIT_SECONDS: Final = 60.0
+HELD_SECONDS: Final = 3.0
+"""How long an attempt waits for a record that a fetch, which waits at the leader, must bring."""
+ATTEMPTS: Final = 20
 REFUSED_SECONDS: Final = 1.0
 """How long a write that shall be refused is tried again."""
 CONFIG: Final = {
@@ -53,10 +57,11 @@ class Bench:
         return Cluster(brokers=3, controllers=3, config=CONFIG)
 
     @contextlib.contextmanager
-    def beside(self, **config: str) -> Iterator[Bench]:
-        """A second cluster with other settings, for as long as it is needed."""
+    def beside(self, racks: Sequence[str] | None = None, **config: str) -> Iterator[Bench]:
+        """A second cluster with other settings, for as long as it is needed; with `racks`, a broker for each."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        with Cluster(brokers=3, controllers=1, config={**CONFIG, **settings}) as cluster:
+        brokers = 3 if racks is None else len(racks)
+        with Cluster(brokers=brokers, controllers=1, config={**CONFIG, **settings}, racks=racks) as cluster:
             yield Bench(cluster, self._show)
 
     # --- acting
@@ -125,6 +130,18 @@ class Bench:
     def _now() -> int:
         return time.time_ns() // 1_000_000
 
+    def caught(self, attempt: Callable[[], T]) -> T:
+        """The result of an attempt that shows nothing and makes its own topic.
+
+        It holds links while a fetch of each follower waits at the leader, so that this fetch brings a record. On a busy
+        machine the fetch may have ended before the record is written. Then the attempt is made again.
+        """
+        for _ in range(ATTEMPTS - 1):
+            with contextlib.suppress(NotSeen):
+                return attempt()
+            self.cluster.heal()
+        return attempt()
+
     # --- seeing
 
     def lanes(self, topic: str) -> tuple[Lane, ...]:
@@ -176,15 +193,17 @@ class Bench:
             for each in rows
         )  # fmt: skip
 
-    def until(self, topic: str, condition: Callable[[dict[int, Lane]], bool], what: str) -> dict[int, Lane]:
+    def until(
+        self, topic: str, condition: Callable[[dict[int, Lane]], bool], what: str, seconds: float = WAIT_SECONDS
+    ) -> dict[int, Lane]:
         """Waits until the lanes are so, and returns them. Raises NotSeen."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + seconds
         while True:
             lanes = {lane.node: lane for lane in self.lanes(topic)}
             if condition(lanes):
                 return lanes
             if time.monotonic() > deadline:
-                raise NotSeen(f"not within {WAIT_SECONDS:g} s: {what}; the lanes: {lanes}")
+                raise NotSeen(f"not within {seconds:g} s: {what}; the lanes: {lanes}")
             time.sleep(0.005)
 
     def wait_for_isr(self, topic: str, wanted: int | Collection[int]) -> None:
@@ -212,12 +231,13 @@ class Bench:
         *,
         lanes: Sequence[Lane] | None = None,
         fetches: Sequence[Fetch] = (),
-        files: Sequence[tuple[str, str]] = (),
+        reads: Sequence[Read] = (),
+        files: Sequence[tuple[Heading, str]] = (),
         **facts: Fact,
     ) -> Frame:
         """The lanes of this moment, unless they were taken before."""
         seen = lanes if lanes is not None else () if topic is None else self.lanes(topic)
-        frame = Frame(scene.title, scene.text, facts, tuple(seen), tuple(fetches), tuple(files))
+        frame = Frame(scene.title, scene.text, facts, tuple(seen), tuple(fetches), tuple(reads), tuple(files))
         self._show(frame)
         return frame
 

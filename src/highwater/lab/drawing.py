@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
-from highwater.lab.frame import Fact, Fetch, Frame, Lane, Words
+from highwater.lab.frame import Fact, Fetch, Frame, Lane, Read, Words
 from highwater.lab.strip import EPOCH, Scale
 
 _MARGIN = 8
@@ -33,6 +33,10 @@ ASKED = Words(
     "{ms} ms 노드 {follower}: {offset}번 요청 → {size}바이트, 하이 워터마크 {hw}",
 )
 FETCHES = Words("fetches of followers, as the leader answered them", "팔로워의 페치와 리더의 응답")
+READS = Words("fetches of the consumer, and the answers", "컨슈머의 페치와 응답")
+READ = Words("node {node} ({role}), offset {offset} → ", "노드 {node}({role}), {offset}번 → ")
+SENT_ON = Words("no records: read from node {preferred}", "레코드 없음: 노드 {preferred}에서 읽을 것")
+GOT = Words("records: {records}, high watermark {hw}", "레코드 {records}개, 하이 워터마크 {hw}")
 HEADINGS = {
     "lost": Words("what was lost, and why", "무엇을 잃었고, 왜 잃었나"),
     "mistake": Words("what the text has wrong or out of date", "글에서 틀렸거나 낡은 내용"),
@@ -53,8 +57,12 @@ def drawn(frame: Frame, number: int, count: int, language: str, width: int) -> R
     if frame.fetches:
         parts += [Text(), Text(FETCHES.told(language, {}), "bold")]
         parts += [_fetch(each, language) for each in frame.fetches]
+    if frame.reads:
+        parts += [Text(), Text(READS.told(language, {}), "bold")]
+        parts += [_read(each, language) for each in frame.reads]
     for name, content in frame.files:
-        parts += [Text(), Text(name, "bold"), Padding(Text(content.rstrip("\n")), (0, 0, 0, 2))]
+        heading_of_file = name.told(language, {}) if isinstance(name, Words) else name
+        parts += [Text(), Text(heading_of_file, "bold"), Padding(Text(content.rstrip("\n")), (0, 0, 0, 2))]
     return Panel(
         Group(*parts),
         title=f"{number}/{count} · {title}" if count else f"{number} · {title}",
@@ -112,3 +120,15 @@ def _fetch(fetch: Fetch, language: str) -> RenderableType:
         "hw": fetch.high_watermark,
     }
     return Padding(Text(ASKED.told(language, {**facts, "size": fetch.size})), (0, 0, 0, 2))
+
+
+def _read(read: Read, language: str) -> RenderableType:
+    role = (LEADER if read.is_leader else FOLLOWER).told(language, {})
+    text = Text(READ.told(language, {"node": read.node, "role": role, "offset": read.offset}))
+    if read.error:
+        text.append(read.error, "red")
+    elif read.preferred >= 0:
+        text.append(SENT_ON.told(language, {"preferred": read.preferred}), "yellow")
+    else:
+        text.append(GOT.told(language, {"records": read.records, "hw": read.high_watermark}), "green")
+    return Padding(text, (0, 0, 0, 2))

@@ -63,13 +63,31 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """One fetch of a consumer, and its answer."""
+
+    node: int
+    is_leader: bool
+    offset: int
+    records: int
+    high_watermark: int
+    preferred: int = -1
+    """The follower to which the leader sends the consumer; -1 if to none."""
+    error: str = ""
+
+
+Heading = str | Words
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     title: Words
     text: Words
     facts: dict[str, Fact]
     lanes: tuple[Lane, ...] = ()
     fetches: tuple[Fetch, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
+    reads: tuple[Read, ...] = ()
+    files: tuple[tuple[Heading, str], ...] = ()
     """(name, content) of files and outputs that are shown as they are"""
     kind: str = "step"
     """step, lost or mistake: what was lost and why, and what the text has wrong or out of date"""
@@ -114,6 +132,7 @@ def _frame(row: dict[str, Any]) -> Frame:
         dict(row["facts"]),
         tuple(lanes),
         tuple(Fetch(**each) for each in row["fetches"]),
-        tuple((name, content) for name, content in row["files"]),
+        tuple(Read(**each) for each in row.get("reads", ())),
+        tuple((Words(*name) if isinstance(name, list) else name, content) for name, content in row["files"]),
         str(row["kind"]),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from highwater.lab.frame import Lane, NotARecording, recorded
+from highwater.lab.frame import Frame, Lane, NotARecording, Recording, Words, recorded
 from highwater.lab.old_rules import Sample, first_out_by_count
 from highwater.lab.strip import Scale
 
@@ -47,6 +49,16 @@ def test_by_count_a_follower_is_out_at_the_first_sample_beyond_the_limit() -> No
     trace = [Sample(0.0, 1, 1), Sample(0.1, 101, 1), Sample(0.2, 102, 1), Sample(0.3, 300, 1)]
     assert first_out_by_count(trace, 100) == Sample(0.2, 102, 1)
     assert first_out_by_count(trace, 400) is None
+
+
+def test_a_recording_from_before_reads_were_shown_is_still_read() -> None:
+    frame = Frame(
+        Words("a", "가"), Words("b", "나"), {"n": 1}, (lane(1, 1),), files=((Words("c", "다"), "d"), ("e", "f"))
+    )
+    recording = Recording("old", Words("t", "제목"), [frame])
+    head, row = recording.lines()
+    old = {name: value for name, value in json.loads(row).items() if name != "reads"}
+    assert recorded(f"{head}\n{json.dumps(old)}\n") == recording
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"experiment": "x", "title": ["a"]}', "not json", '{"experiment"'])

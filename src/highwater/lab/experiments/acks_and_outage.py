@@ -64,7 +64,7 @@ UNCLEAN_ON = Scene(
     Words(
         "The other topic is led by node {leader}, which never had the last record. It takes writes at once, and puts the "
         "new record at the same offset.",
-        "다른 토픽은 노드 {leader}가 이끈다. 이 노드에는 마지막 레코드가 없었다. 곧바로 쓰기를 받으며, 새 레코드는 같은 오프셋에 "
+        "다른 토픽은 {leader}번 노드가 이끈다. 이 노드에는 마지막 레코드가 없었다. 곧바로 쓰기를 받으며, 새 레코드는 같은 오프셋에 "
         "들어간다.",
     ),
 )

@@ -31,9 +31,10 @@ TOOLS = Scene(
     Words("the same, by Kafka's tools", "카프카 도구로 본 같은 내용"),
     Words(
         "`highwater topics --describe` shows leader, replicas and ISR; `highwater dump-log` prints the batches of the "
-        "segment, each with the leader epoch in which it was written. kafka-topics.sh and kafka-dump-log.sh print the same.",
+        "segment, each with the leader epoch in which it was written. kafka-topics.sh and kafka-dump-log.sh print the same. "
+        "Below are some of their fields, of the same {count} records.",
         "`highwater topics --describe`는 리더, 복제본, ISR을 보여 준다. `highwater dump-log`는 세그먼트의 배치를 출력하며, 배치마다 기록될 때의 "
-        "리더 에포크가 있다. kafka-topics.sh와 kafka-dump-log.sh도 같은 내용을 출력한다.",
+        "리더 에포크가 있다. kafka-topics.sh와 kafka-dump-log.sh도 같은 내용을 출력한다. 아래는 같은 레코드 {count}개에 대한 출력의 일부 필드다.",
     ),
 )
 LOST = Words(
@@ -84,8 +85,9 @@ def script(bench: Bench) -> None:
     bench.check(len(batches) == end, "the segment has a batch for each write")
     bench.show(
         TOOLS,
+        count=end,
         files=(
-            ("highwater topics --describe", described.replace("\t", "  ")),
+            ("highwater topics --describe", _shortened(described)),
             ("highwater dump-log --files 00000000000000000000.log", "\n".join(batches)),
         ),
     )
@@ -110,13 +112,18 @@ def _tool(*words: str) -> str:
     return done.stdout
 
 
+def _shortened(described: str) -> str:
+    """The fields that the experiment is about: rows have tabs between fields."""
+    fields = [field.strip() for row in described.splitlines() for field in row.split("\t")]
+    shown = ("Partition:", "Leader:", "Replicas:", "Isr:")
+    return "  ".join(field for field in fields if field.startswith(shown))
+
+
 def _short(row: str) -> str:
     """The fields of a batch that the experiment is about."""
     words = row.split()
     pairs = dict(zip(words[::2], words[1::2], strict=False))
-    return "  ".join(
-        f"{name} {pairs[name]}" for name in ("baseOffset:", "lastOffset:", "count:", "partitionLeaderEpoch:")
-    )
+    return "  ".join(f"{name} {pairs[name]}" for name in ("baseOffset:", "count:", "partitionLeaderEpoch:"))
 
 
 EXPERIMENT = Experiment(

@@ -32,7 +32,7 @@ DECIDES = Scene(
     Words(
         "Now broker 1 is killed, too. The new controller chooses node {leader} from the ISR, with epoch {epoch}: it has the "
         "whole metadata log, and lost nothing that was committed.",
-        "이제 브로커 1도 강제로 종료한다. 새 컨트롤러가 에포크 {epoch}의 리더로 ISR의 노드 {leader}를 고른다. 새 컨트롤러는 메타데이터 로그 전체를 "
+        "이제 브로커 1도 강제로 종료한다. 새 컨트롤러가 에포크 {epoch}의 리더로 ISR의 {leader}번 노드를 고른다. 새 컨트롤러는 메타데이터 로그 전체를 "
         "가지고 있으며 커밋된 것은 하나도 잃지 않았다.",
     ),
 )

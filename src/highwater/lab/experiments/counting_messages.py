@@ -106,7 +106,7 @@ def _judge(bench: Bench, topic: str, trace: list[Sample]) -> None:
     bench.show(
         TWO_RULES_ONE_TRACE,
         lanes=tuple(lanes.values()),
-        files=((f"┄┄ {GONE.en} / {GONE.ko} ┄┄ replica.lag.max.messages={OLD_LIMIT}", computed),),
+        files=((Words(f"┄┄ {GONE.en}", f"┄┄ {GONE.ko}"), f"replica.lag.max.messages={OLD_LIMIT}\n{computed}"),),
         seconds=seconds,
         limit=OLD_LIMIT,
         out=out.seconds,

@@ -25,7 +25,7 @@ TWO_HISTORIES = Scene(
     Words(
         "Node 1 dies, and node {leader} leads with epoch {epoch}. It writes new records from offset {first} on: the same "
         "offsets, other records. The lane of node 1 is what lies on its disk.",
-        "노드 1이 죽고 노드 {leader}가 에포크 {epoch}의 리더가 된다. 오프셋 {first}부터 새 레코드를 쓴다. 오프셋은 같지만 레코드는 "
+        "노드 1이 죽고 {leader}번 노드가 에포크 {epoch}의 리더가 된다. 오프셋 {first}부터 새 레코드를 쓴다. 오프셋은 같지만 레코드는 "
         "다르다. 노드 1의 줄은 디스크에 남아 있는 내용이다.",
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 
 from highwater.client.consumer import Consumer
@@ -25,6 +26,18 @@ BY_KEY = Scene(
         "of the key (murmur2) modulo the number of partitions. So equal keys are in one partition, in order.",
         "키가 있는 레코드 {count}개를 파티션 {partitions}개짜리 토픽에 보낸다. 파티션은 브로커가 아니라 프로듀서가 정한다. 키의 해시(murmur2)를 "
         "파티션 수로 나눈 나머지다. 그래서 같은 키는 한 파티션에 순서대로 쌓인다.",
+    ),
+)
+WITHOUT_KEY = Scene(
+    Words("without a key: in turn, or batch by batch", "키가 없으면: 번갈아, 또는 배치 단위로"),
+    Words(
+        "{count} records without a key, twice. Round robin takes the partitions in turn: each of the {partitions} partitions has "
+        "{each} records, and the producer sent {requests} requests. Then as Kafka's producer does it since 2.4: it fills a batch "
+        "for one partition, and takes another partition for the next batch. All {count} are in one partition, and one request "
+        "was enough.",
+        "키 없는 레코드 {count}개를 두 번 보낸다. 먼저 라운드 로빈으로 파티션을 번갈아 고른다. 파티션 {partitions}개에 레코드가 {each}개씩 들어가고, 프로듀서는 요청을 "
+        "{requests}번 보냈다. 다음은 2.4부터의 카프카 프로듀서가 하는 방식이다. 한 파티션의 배치를 채우고, 다음 배치는 다른 파티션으로 보낸다. 레코드 {count}개가 모두 한 "
+        "파티션에 있고 요청은 한 번으로 충분했다.",
     ),
 )
 FIVE = Scene(
@@ -58,16 +71,15 @@ LOST = Words(
 MISTAKE = Words(
     "Texts send records without a key round robin. Since 2.4 Kafka's producer fills a batch for one partition and then takes "
     "another (KIP-480, KIP-794), which spreads as well with fewer requests. A text takes lag as the log end minus the current "
-    "offset: tools ask for the latest offset, and that is the high watermark. And consumers may read from followers since 2.4 "
-    "(KIP-392), where a broker has a replica.selector.class; the default is the leader, and Highwater has only that.",
+    "offset: tools ask for the latest offset, and that is the high watermark.",
     "글에서는 키가 없으면 라운드 로빈으로 보낸다고 한다. 카프카 프로듀서는 2.4부터 한 파티션의 배치를 채운 뒤 다른 파티션으로 넘어간다(KIP-480, "
-    "KIP-794). 요청 수를 줄이면서도 고르게 나뉜다. 또 lag을 로그 끝에서 현재 오프셋을 뺀 값이라고 하지만, 도구가 묻는 최신 오프셋은 하이 워터마크다. "
-    "그리고 2.4부터는 브로커에 replica.selector.class를 설정하면 팔로워에서도 읽을 수 있다(KIP-392). 기본값은 리더이며 Highwater는 리더에서만 읽는다.",
+    "KIP-794). 요청 수를 줄이면서도 고르게 나뉜다. 또 lag을 로그 끝에서 현재 오프셋을 뺀 값이라고 하지만, 도구가 묻는 최신 오프셋은 하이 워터마크다.",
 )
 
 
 def script(bench: Bench) -> None:
     _keys(bench)
+    _without_keys(bench)
     cluster = bench.cluster
     topic = bench.topic("lab-offsets")
     partition = TopicPartition(topic, 0)
@@ -121,7 +133,38 @@ def _keys(bench: Bench) -> None:
     stored = {(record.key or b"").decode(): record.partition for record in bench.cluster.records(topic)}
     bench.check(stored == {key: chosen for key, chosen, _ in rows}, "each key is in one partition")
     table = "\n".join(f"{key:<6}   {chosen:>9}   {offset:>6}" for key, chosen, offset in rows)
-    bench.show(BY_KEY, files=(("  key      partition   offset", table),), count=len(rows), partitions=PARTITIONS)
+    heading = Words("  key      partition   offset", "  키       파티션      오프셋")
+    bench.show(BY_KEY, files=((heading, table),), count=len(rows), partitions=PARTITIONS)
+
+
+def _without_keys(bench: Bench) -> None:
+    """Round robin, and one batch for one partition: how the records are spread, and the requests that it took."""
+    stamp = time.time_ns() // 1_000_000
+    spread: list[Counter[int]] = []
+    count = len(KEYS)
+    for name, batches in (
+        ("lab-in-turn", [(number % PARTITIONS, 1) for number in range(count)]),
+        ("lab-by-batch", [(1, count)]),
+    ):
+        topic = f"{name}-{stamp % 1_000_000_000}"
+        bench.cluster.create_topic(topic, PARTITIONS, 3)
+        with bench.cluster.client() as client:
+            for chosen, size in batches:
+                Producer(client).send(TopicPartition(topic, chosen), [(stamp, None, b"value", ())] * size)
+        spread.append(Counter(record.partition for record in bench.cluster.records(topic)))
+    in_turn, by_batch = spread
+    bench.check(set(in_turn.values()) == {count // PARTITIONS} and len(in_turn) == PARTITIONS, f"in turn: {in_turn}")
+    bench.check(by_batch == {1: count}, f"by batch: {by_batch}")
+    rows = [f"{partition:>9}   {in_turn[partition]:>11}   {by_batch[partition]:>8}" for partition in range(PARTITIONS)]
+    heading = Words("  partition   round robin   by batch", "  파티션      라운드 로빈   배치 단위")
+    bench.show(
+        WITHOUT_KEY,
+        files=((heading, "\n".join(rows)),),
+        count=count,
+        partitions=PARTITIONS,
+        each=count // PARTITIONS,
+        requests=count,
+    )
 
 
 def _read(consumer: Consumer, positions: Mapping[TopicPartition, int], end: int) -> int:

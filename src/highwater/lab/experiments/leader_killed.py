@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 
-from highwater.lab.bench import Bench
+from highwater.client.client import Client
+from highwater.client.producer import Producer
+from highwater.lab.bench import HELD_SECONDS, Bench
 from highwater.lab.experiment import Experiment
-from highwater.lab.frame import Scene, Words
+from highwater.lab.frame import Lane, Scene, Words
+from highwater.model import TopicPartition
 
 BEFORE = 3
 FOLLOWERS = (2, 3)
@@ -29,7 +33,7 @@ THE_LEADER_DIES = Scene(
         "{epoch}, and it begins at offset {start}. The producer got {failure} and no offset. But the new leader has the "
         "record, and so has the rest of the ISR: it is committed now, and a consumer reads it. No answer does not mean "
         "not written.",
-        "노드 1을 강제로 종료한다. {seconds}초 뒤 ISR에 있던 노드 {leader}가 리더가 된다. 정상적인(clean) 선출이다. 리더 에포크는 "
+        "노드 1을 강제로 종료한다. {seconds}초 뒤 ISR에 있던 {leader}번 노드가 리더가 된다. 정상적인(clean) 선출이다. 리더 에포크는 "
         "{epoch}이며 오프셋 {start}에서 시작한다. 프로듀서는 오프셋 대신 {failure} 오류를 받았다. 그러나 새 리더와 나머지 ISR이 그 "
         "레코드를 가지고 있으므로 이제 커밋되었고 컨슈머가 읽는다. 응답이 없다고 기록되지 않은 것은 아니다.",
     ),
@@ -37,10 +41,12 @@ THE_LEADER_DIES = Scene(
 CLIENTS_FIND_THE_LEADER = Scene(
     Words("clients and the old leader find the new one", "클라이언트와 옛 리더가 새 리더를 찾는다"),
     Words(
-        "A producer that was told NOT_LEADER or lost its connection asks any broker for metadata, and goes to node "
-        "{leader}: offset {offset} is acknowledged. Node 1 returns as a follower and is in the ISR again.",
-        "NOT_LEADER 오류를 받거나 연결이 끊긴 프로듀서는 아무 브로커에게나 메타데이터를 묻고 노드 {leader}로 간다. 오프셋 "
-        "{offset}이 확인되었다. 노드 1은 팔로워로 돌아와 다시 ISR에 들어간다.",
+        "The producer of the first {before} records knows node {old} as the leader, and sends one record more. Its "
+        "connection is broken, so it asks any other broker for metadata, and goes to node {leader}: offset {offset} is "
+        "acknowledged. Node {old} returns as a follower and is in the ISR again.",
+        "처음 레코드 {before}개를 쓴 프로듀서는 노드 {old}을 리더로 알고 있다. 이 프로듀서가 레코드를 하나 더 보낸다. 연결이 끊겼으므로 "
+        "다른 아무 브로커에게나 메타데이터를 묻고 {leader}번 노드로 간다. 오프셋 {offset}이 확인되었다. 노드 {old}은 팔로워로 돌아와 다시 "
+        "ISR에 들어간다.",
     ),
 )
 LOST = Words(
@@ -67,32 +73,38 @@ def script(bench: Bench) -> None:
 
 
 def _run(bench: Bench) -> None:
-    topic = bench.topic("lab-killed")
     values = [f"m{number}" for number in range(BEFORE)]
-    bench.send(topic, values)
-    bench.until(topic, lambda lanes: all(lane.high_watermark == BEFORE for lane in lanes.values()), "all have three")
-    sent = _send_in_vain(bench, topic)
-    leader = _kill(bench, topic, sent, [*values, "unacknowledged"])
-    _go_on(bench, topic, leader)
+    with bench.cluster.client() as client:
+        topic, sent, lanes = bench.caught(lambda: _send_in_vain(bench, client, values))
+        old = client.leader(TopicPartition(topic, 0))
+        bench.show(NOBODY_KNOWS, lanes=lanes, offset=BEFORE)
+        leader = _kill(bench, topic, sent, [*values, "unacknowledged"])
+        bench.check(client.leader(TopicPartition(topic, 0)) == old == 1, "the first producer knows only the old leader")
+        offset = _send(client, topic, "after")
+        found = client.leader(TopicPartition(topic, 0))
+    bench.check((found, offset) == (leader, BEFORE + 1), f"the producer finds the new leader: {found}, {offset}")
+    _return(bench, topic, old, leader, offset)
     bench.lost(LOST)
     bench.mistake(MISTAKE)
 
 
-def _send_in_vain(bench: Bench, topic: str) -> Future[int]:
+def _send_in_vain(bench: Bench, client: Client, values: Sequence[str]) -> tuple[str, Future[int], tuple[Lane, ...]]:
     """All replicas get a record, and the leader does not hear of it: it cannot acknowledge."""
+    topic = bench.topic("lab-killed")
+    for value in values:
+        _send(client, topic, value)
+    bench.until(topic, lambda lanes: all(lane.high_watermark == BEFORE for lane in lanes.values()), "all have all")
     for node in FOLLOWERS:
         bench.cluster.cut(node, 1, one_way=True)
     sent = bench.sending(topic, "unacknowledged")
     lanes = bench.until(
-        topic, lambda lanes: all(lane.log_end == BEFORE + 1 for lane in lanes.values()), "all have the new record"
+        topic,
+        lambda lanes: all(lane.log_end == BEFORE + 1 for lane in lanes.values()),
+        "all have the new record",
+        HELD_SECONDS,
     )
     bench.check(not sent.done() and lanes[1].high_watermark == BEFORE, "it is not acknowledged")
-    bench.show(
-        NOBODY_KNOWS,
-        lanes=tuple(lanes.values()),
-        offset=BEFORE,
-    )
-    return sent
+    return topic, sent, tuple(lanes.values())
 
 
 def _kill(bench: Bench, topic: str, sent: Future[int], expected: list[str]) -> int:
@@ -124,18 +136,24 @@ def _kill(bench: Bench, topic: str, sent: Future[int], expected: list[str]) -> i
     return leader
 
 
-def _go_on(bench: Bench, topic: str, leader: int) -> None:
-    """Clients find the new leader, and the old one returns as a follower."""
+def _send(client: Client, topic: str, value: str) -> int:
+    """By a client that goes on to use what it knows of the cluster."""
+    producer = Producer(client, idempotent=False)
+    return producer.send(TopicPartition(topic, 0), [(time.time_ns() // 1_000_000, None, value.encode(), ())])
+
+
+def _return(bench: Bench, topic: str, old: int, leader: int, offset: int) -> None:
+    """The old leader is a follower now."""
     cluster = bench.cluster
-    offset = bench.send(topic, ["after"])
-    bench.check(offset == BEFORE + 1, "clients find the new leader by themselves")
-    cluster.start(1)
+    cluster.start(old)
     cluster.heal()
     bench.wait_for_isr(topic, 3)
     lanes = bench.until(topic, lambda lanes: lanes[1].log_end == BEFORE + 2, "node 1 has caught up")
     bench.show(
         CLIENTS_FIND_THE_LEADER,
         lanes=tuple(lanes.values()),
+        before=BEFORE,
+        old=old,
         leader=leader,
         offset=offset,
     )

@@ -27,7 +27,7 @@ MOVED = Scene(
         "Node {first} was killed and started again. Its topic is led by node {leader} now, with epoch {epoch}. Node {first} "
         "is in the ISR again, and still follows: an election that is not needed costs clients a moment, so none happens at "
         "once.",
-        "노드 {first}을 강제로 종료했다가 다시 시작했다. 이 노드의 토픽은 이제 에포크 {epoch}에서 노드 {leader}가 이끈다. 노드 {first}은 다시 ISR에 "
+        "노드 {first}을 강제로 종료했다가 다시 시작했다. 이 노드의 토픽은 이제 에포크 {epoch}에서 {leader}번 노드가 이끈다. 노드 {first}은 다시 ISR에 "
         "있지만 팔로워로 남는다. 꼭 필요하지 않은 선출은 클라이언트를 잠깐 멈추게 하므로 바로 일어나지 않는다.",
     ),
 )

@@ -39,7 +39,7 @@ THE_SECOND_TOPIC_DOES_NOT_MIND = Scene(
     Words(
         "The controller chose node {leader} from the ISR, and the leader epoch is now {epoch}. All {count} old records "
         "are there, and a new one was acknowledged.",
-        "컨트롤러가 ISR에서 노드 {leader}를 새 리더로 골랐고, 리더 에포크는 {epoch}이 되었다. 기존 레코드 {count}개가 모두 있고 "
+        "컨트롤러가 ISR에서 {leader}번 노드를 새 리더로 골랐고, 리더 에포크는 {epoch}이 되었다. 기존 레코드 {count}개가 모두 있고 "
         "새 레코드도 확인 응답을 받았다.",
     ),
 )

@@ -17,6 +17,7 @@ SEGMENT = 1 << 20
 LARGE = b"x" * 400_000
 WRITTEN = 6
 KEPT_BYTES = 900_000
+PROTECTED_MS = 3_600_000
 Row = tuple[bytes | None, bytes | None]
 UPDATES: tuple[Row, ...] = ((b"kim", b"v1"), (b"lee", b"v1"), (b"kim", b"v2"), (b"park", b"v1"), (b"kim", b"v3"))
 FILLER: tuple[Row, ...] = ((b"filler-1", LARGE), (b"filler-2", LARGE), (b"filler-3", LARGE))
@@ -42,8 +43,8 @@ DELETED = Scene(
     Words(
         "retention.bytes is set to {kept}. The next check deletes the oldest closed segments for as long as that much is "
         "left: the log start is {start} on every replica, and a consumer begins there. Nothing inside a segment is deleted.",
-        "retention.bytes를 {kept}으로 설정했다. 다음 점검 때 그만큼은 남도록 오래된 닫힌 세그먼트부터 지운다. 모든 복제본의 로그 시작이 {start}이 "
-        "되었고 컨슈머는 거기서부터 읽는다. 세그먼트의 일부만 지우는 일은 없다.",
+        "retention.bytes를 {kept}으로 설정했다. 다음 점검 때 그만큼은 남도록 오래된 닫힌 세그먼트부터 지운다. 모든 복제본의 로그 시작이 {start}번으로 "
+        "바뀌었고 컨슈머는 거기서부터 읽는다. 세그먼트의 일부만 지우는 일은 없다.",
     ),
 )
 COMPACTED = Scene(
@@ -59,9 +60,20 @@ COMPACTED = Scene(
 REFUSED = Scene(
     Words("a record without a key is refused", "키 없는 레코드는 거부된다"),
     Words(
-        "A record without a key could never be replaced, so a compacted topic refuses it: {error}. Below are the topic's "
-        "settings of compaction.",
-        "키 없는 레코드는 결코 대체될 수 없으므로 컴팩션 토픽은 거부한다: {error}. 아래는 이 토픽의 컴팩션 설정이다.",
+        "A record without a key could never be replaced, so a compacted topic refuses it: {error}.",
+        "키 없는 레코드는 결코 대체될 수 없으므로 컴팩션 토픽은 거부한다: {error}.",
+    ),
+)
+FIVE = Scene(
+    Words("five settings of compaction", "컴팩션의 다섯 가지 설정"),
+    Words(
+        "cleanup.policy switches compaction on. The cleaner begins when min.cleanable.dirty.ratio of the log is new (0.5 by default, 0 here), or when a "
+        "record has waited for max.compaction.lag.ms. min.compaction.lag.ms protects new records: another topic got the same "
+        "{before} records first, with {lag} ms, and all {kept} were still there. With 0 ms the cleaner left {after}. delete.retention.ms is for a record without a value, "
+        "which deletes its key: how long consumers can still see that.",
+        "cleanup.policy로 컴팩션을 켠다. 클리너는 로그에서 새로 쓴 부분의 비율이 min.cleanable.dirty.ratio(기본값 0.5, 여기서는 0)에 이르거나, 기다린 시간이 max.compaction.lag.ms에 이른 "
+        "레코드가 있으면 시작한다. min.compaction.lag.ms는 새 레코드를 보호한다. 이 값이 {lag}ms인 다른 토픽에 같은 레코드 {before}개를 먼저 썼는데, {kept}개가 모두 남아 "
+        "있었다. 0ms로 바꾸자 클리너는 {after}개를 남겼다. delete.retention.ms는 키를 지우는 레코드(값이 없는 레코드)를 컨슈머가 얼마 동안 더 볼 수 있는지 정한다.",
     ),
 )
 LOST = Words(
@@ -81,8 +93,16 @@ MISTAKE = Words(
 
 
 def script(bench: Bench) -> None:
+    protected = bench.topic(
+        "lab-protected",
+        cleanup_policy="compact",
+        segment_bytes=str(SEGMENT),
+        min_cleanable_dirty_ratio="0",
+        min_compaction_lag_ms=str(PROTECTED_MS),
+    )
+    _send(bench, protected, [*UPDATES, *FILLER])
     deleted = _retention(bench)
-    replaced, ms = _compaction(bench)
+    replaced, ms = _compaction(bench, protected)
     bench.lost(LOST, deleted=deleted, replaced=replaced)
     bench.mistake(MISTAKE, ms=ms)
 
@@ -107,7 +127,7 @@ def _retention(bench: Bench) -> int:
     return first
 
 
-def _compaction(bench: Bench) -> tuple[int, str]:
+def _compaction(bench: Bench, protected: str) -> tuple[int, str]:
     cluster = bench.cluster
     topic = bench.topic(
         "lab-compact", cleanup_policy="compact", segment_bytes=str(SEGMENT), min_cleanable_dirty_ratio="0"
@@ -116,11 +136,7 @@ def _compaction(bench: Bench) -> tuple[int, str]:
     kept: list[str] = []
 
     def is_compacted() -> bool:
-        kept[:] = [
-            f"{record.offset}  {(record.key or b'').decode()}  {(record.value or b'').decode()}"
-            for record in cluster.records(topic)
-            if record.offset < len(UPDATES)
-        ]
+        kept[:] = _updates(bench, topic)
         return len(kept) == 3
 
     cluster.wait_until(is_compacted, what="the cleaner has left the last record of each key")
@@ -140,11 +156,34 @@ def _compaction(bench: Bench) -> tuple[int, str]:
     except KafkaError as refused:
         error = refused.code.name
     bench.check(error == "INVALID_RECORD", f"a record without a key is refused; the answer was {error or 'none'}")
-    with cluster.client() as client:
-        found = Admin(client).describe_configs(ResourceType.TOPIC, [topic])[topic]
-    values = {each.name: each.value for each in found}
-    bench.show(REFUSED, files=((topic, "\n".join(f"{name}={values[name]}" for name in SETTINGS)),), error=error)
+    bench.show(REFUSED, error=error)
+    values = _five_settings(bench, topic, protected)
     return len(UPDATES) - len(kept), str(values["retention.ms"])
+
+
+def _updates(bench: Bench, topic: str) -> list[str]:
+    """What is left of the small records: offset, key and value."""
+    return [
+        f"{record.offset}  {(record.key or b'').decode()}  {(record.value or b'').decode()}"
+        for record in bench.cluster.records(topic)
+        if record.offset < len(UPDATES)
+    ]
+
+
+def _five_settings(bench: Bench, topic: str, protected: str) -> dict[str, str | None]:
+    """Returns all settings of the compacted topic."""
+    kept = _updates(bench, protected)
+    bench.check(len(kept) == len(UPDATES), f"new records are protected: {kept}")
+    with bench.cluster.client() as client:
+        admin = Admin(client)
+        found = admin.describe_configs(ResourceType.TOPIC, [topic])[topic]
+        admin.alter_configs(ResourceType.TOPIC, protected, put={"min.compaction.lag.ms": "0"})
+    values = {each.name: each.value for each in found}
+    last = _updates(bench, topic)
+    bench.cluster.wait_until(lambda: _updates(bench, protected) == last, what="the cleaner has cleaned the other topic")
+    shown = "\n".join(f"{name}={values[name]}" for name in SETTINGS)
+    bench.show(FIVE, files=((topic, shown),), before=len(UPDATES), kept=len(kept), lag=PROTECTED_MS, after=len(last))
+    return values
 
 
 def _send(bench: Bench, topic: str, rows: Sequence[Row]) -> None:

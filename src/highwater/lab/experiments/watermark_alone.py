@@ -3,7 +3,9 @@ of today, and in the simulated world by the old one."""
 
 from __future__ import annotations
 
-from highwater.lab.bench import Bench
+from concurrent.futures import Future
+
+from highwater.lab.bench import HELD_SECONDS, Bench
 from highwater.lab.experiment import Experiment
 from highwater.lab.frame import Scene, Words
 from highwater.lab.simulated import old_rule, run_schedule
@@ -70,8 +72,8 @@ def script(bench: Bench) -> None:
         old = run_schedule("message1", RECORD)
     bench.check(old.read == ["message1"], "by the old rule exactly the second record is lost")
     cluster = bench.cluster
-    topic = bench.topic("lab-alone-hw", (1, 2), min_insync_replicas="2")
-    _commit_in_secret(bench, topic)
+    topic, sent = bench.caught(lambda: _spread(bench))
+    _commit_in_secret(bench, topic, sent)
     cluster.cut(1, 2)
     cluster.stop(2)
     cluster.start(2)
@@ -107,14 +109,22 @@ def script(bench: Bench) -> None:
     bench.mistake(MISTAKE)
 
 
-def _commit_in_secret(bench: Bench, topic: str) -> None:
-    """The follower gets the record, and the leader's answer that it is committed does not reach it."""
-    cluster = bench.cluster
+def _spread(bench: Bench) -> tuple[str, Future[int]]:
+    """The follower gets the record, and the leader does not hear of it yet."""
+    topic = bench.topic("lab-alone-hw", (1, 2), min_insync_replicas="2")
     bench.send(topic, ["message1"])
     bench.until(topic, lambda lanes: all(lane.high_watermark == 1 for lane in lanes.values()), "both know of the first")
-    cluster.cut(2, 1, one_way=True)
+    bench.cluster.cut(2, 1, one_way=True)
     sent = bench.sending(topic, RECORD)
-    bench.until(topic, lambda lanes: all(lane.log_end == 2 for lane in lanes.values()), "both have the record")
+    bench.until(
+        topic, lambda lanes: all(lane.log_end == 2 for lane in lanes.values()), "both have the record", HELD_SECONDS
+    )
+    return topic, sent
+
+
+def _commit_in_secret(bench: Bench, topic: str, sent: Future[int]) -> None:
+    """The leader's answer that the record is committed does not reach the follower."""
+    cluster = bench.cluster
     cluster.cut(1, 2, one_way=True)
     cluster.join(2, 1, one_way=True)
     offset = sent.result(60)

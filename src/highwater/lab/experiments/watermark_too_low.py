@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 from highwater.client.offsets import LATEST, FoundOffset, list_offsets
 from highwater.errors import KafkaError
-from highwater.lab.bench import Bench
+from highwater.lab.bench import HELD_SECONDS, Bench
 from highwater.lab.experiment import Experiment
-from highwater.lab.frame import Scene, Words
+from highwater.lab.frame import Read, Scene, Words
+from highwater.lab.step_reader import StepReader
 from highwater.model import TopicPartition
 
 BEFORE = 3
 FOLLOWERS = (2, 3)
+UNANSWERED = ("NETWORK_EXCEPTION", "NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE")
 
 
 ONLY_THE_LEADER_KNOWS = Scene(
@@ -27,11 +31,12 @@ TOO_LOW = Scene(
     Words(
         "Node 1 dies, and node {leader} leads. The link between nodes 2 and 3 is cut, so nobody has told it how far the "
         "other one is: its high watermark is {low}, below the {hw} that consumers may have seen. If it answered {low} as "
-        "the end, offsets would run backwards. So ListOffsets gets {error}, and a Fetch at {low} waits; clients try "
-        "again.",
-        "노드 1이 죽고 노드 {leader}가 리더가 된다. 노드 2와 3 사이가 끊겨 있어 상대가 어디까지 가졌는지 알 수 없다. 하이 워터마크는 "
+        "the end, offsets would run backwards. So ListOffsets gets {error}. A Fetch at {low} waits, and is answered "
+        "with {records} records when its time is over. Clients try again.",
+        "노드 1이 죽고 {leader}번 노드가 리더가 된다. 노드 2와 3 사이가 끊겨 있어 상대가 어디까지 가졌는지 알 수 없다. 하이 워터마크는 "
         "{low}로, 컨슈머가 이미 보았을 수 있는 {hw}보다 낮다. 끝이 {low}라고 답하면 오프셋이 뒤로 간다. 그래서 ListOffsets는 "
-        "{error} 오류를 받고, {low}번부터의 Fetch는 기다린다. 클라이언트는 다시 시도한다.",
+        "{error} 오류를 받는다. {low}번부터의 Fetch는 기다리다가, 시간이 지나면 레코드 {records}개로 응답받는다. 클라이언트는 다시 "
+        "시도한다.",
     ),
 )
 ONE_FETCH_LATER = Scene(
@@ -62,23 +67,34 @@ def script(bench: Bench) -> None:
 
 
 def _run(bench: Bench) -> None:
-    topic = bench.topic("lab-too-low")
-    bench.send(topic, [f"m{number}" for number in range(BEFORE)])
-    bench.until(topic, lambda lanes: all(lane.high_watermark == BEFORE for lane in lanes.values()), "all have three")
-    _commit_in_secret(bench, topic)
+    topic, sent = bench.caught(lambda: _spread(bench))
+    _commit_in_secret(bench, topic, sent)
     leader = _elect(bench, topic)
     _catch_up(bench, topic, leader)
     bench.lost(LOST)
     bench.mistake(MISTAKE)
 
 
-def _commit_in_secret(bench: Bench, topic: str) -> None:
+def _spread(bench: Bench) -> tuple[str, Future[int]]:
+    """All replicas get a record, and the leader does not hear of it yet."""
+    topic = bench.topic("lab-too-low")
+    bench.send(topic, [f"m{number}" for number in range(BEFORE)])
+    bench.until(topic, lambda lanes: all(lane.high_watermark == BEFORE for lane in lanes.values()), "all have three")
+    for node in FOLLOWERS:
+        bench.cluster.cut(node, 1, one_way=True)
+    sent = bench.sending(topic, "committed")
+    bench.until(
+        topic,
+        lambda lanes: all(lane.log_end == BEFORE + 1 for lane in lanes.values()),
+        "all have the record",
+        HELD_SECONDS,
+    )
+    return topic, sent
+
+
+def _commit_in_secret(bench: Bench, topic: str, sent: Future[int]) -> None:
     """The leader commits a record, and cannot answer the fetches that would spread the news."""
     cluster = bench.cluster
-    for node in FOLLOWERS:
-        cluster.cut(node, 1, one_way=True)
-    sent = bench.sending(topic, "committed")
-    bench.until(topic, lambda lanes: all(lane.log_end == BEFORE + 1 for lane in lanes.values()), "all have the record")
     for node in FOLLOWERS:
         cluster.cut(1, node, one_way=True)
     for node in FOLLOWERS:
@@ -101,14 +117,21 @@ def _elect(bench: Bench, topic: str) -> int:
     cluster.cut(2, 3)
     cluster.kill(1)
     leader = cluster.wait_for_leader(topic, 0, other_than=1)
-    error = _latest(bench, topic)
+    error = _first_answer(bench, topic)
+    with cluster.client() as client:
+        reader = StepReader(client, topic)
+        reader.position = BEFORE
+        read = reader.fetch()
+    bench.check(read == Read(leader, True, BEFORE, 0, BEFORE), f"a Fetch gets no record: {read}")
     lanes = bench.until(topic, lambda lanes: lanes[leader].is_leader, "the new leader leads")
     bench.check(error == "OFFSET_NOT_AVAILABLE", f"ListOffsets is refused; it answered {error}")
     bench.check(lanes[leader].high_watermark == BEFORE, "the new leader's high watermark is too low")
     bench.show(
         TOO_LOW,
         lanes=tuple(lanes.values()),
+        reads=(read,),
         leader=leader,
+        records=read.records,
         low=BEFORE,
         hw=BEFORE + 1,
         error=error,
@@ -130,11 +153,26 @@ def _catch_up(bench: Bench, topic: str, leader: int) -> None:
     )
 
 
+def _first_answer(bench: Bench, topic: str) -> str:
+    """As `_latest`, from the new leader: a broker may still name the dead one, or none."""
+    answers: list[str] = []
+
+    def is_answered() -> bool:
+        answers.append(_latest(bench, topic))
+        return answers[-1] not in UNANSWERED
+
+    bench.cluster.wait_until(is_answered, what="the new leader answers ListOffsets")
+    return answers[-1]
+
+
 def _latest(bench: Bench, topic: str) -> str:
     """The latest offset, or the error's name, of one attempt."""
     partition = TopicPartition(topic, 0)
     with bench.cluster.client() as client:
-        client.leader(partition)
+        try:
+            client.leader(partition)
+        except KafkaError as unknown:
+            return unknown.code.name
         client.timeout = 0.0
         found = list_offsets(client, {partition: LATEST})[partition]
     if isinstance(found, KafkaError):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from typing import NamedTuple
 
-from highwater.lab.bench import Bench
+from highwater.lab.bench import HELD_SECONDS, Bench
 from highwater.lab.experiment import Experiment
-from highwater.lab.frame import Scene, Words
+from highwater.lab.frame import Lane, Scene, Words
 
 BEFORE = 5
 FOLLOWERS = (2, 3)
@@ -80,49 +81,50 @@ MISTAKE = Words(
 )
 
 
+class Spread(NamedTuple):
+    """A record that all replicas have, and what was seen meanwhile."""
+
+    topic: str
+    sent: Future[int]
+    before: tuple[Lane, ...]
+    written: tuple[Lane, ...]
+    fetched: tuple[Lane, ...]
+
+
 def script(bench: Bench) -> None:
+    seen = bench.caught(lambda: _spread(bench))
+    bench.show(THREE_REPLICAS_OF_ONE_PARTITION, lanes=seen.before, count=BEFORE, last=BEFORE - 1)
+    bench.show(THE_LEADER_WRITES, lanes=seen.written, offset=BEFORE, end=seen.written[0].log_end)
+    bench.show(THE_FOLLOWERS_HAVE_IT, lanes=seen.fetched, offset=BEFORE, end=seen.fetched[1].log_end)
+    _acknowledge(bench, seen.topic, seen.sent)
+
+
+def _spread(bench: Bench) -> Spread:
+    """The leader writes a record, then the followers have it, and the leader does not hear of that."""
     cluster = bench.cluster
     topic = bench.topic("lab-write")
     bench.send(topic, [f"m{number}" for number in range(BEFORE)])
-    bench.until(
+    before = bench.until(
         topic, lambda lanes: all(lane.high_watermark == BEFORE for lane in lanes.values()), "all know of the first five"
     )
-    bench.show(
-        THREE_REPLICAS_OF_ONE_PARTITION,
-        topic,
-        count=BEFORE,
-        last=BEFORE - 1,
-    )
-
     for node in FOLLOWERS:
         cluster.cut(1, node, one_way=True)
     sent = bench.sending(topic, "m5")
-    lanes = bench.until(topic, lambda lanes: lanes[1].log_end == BEFORE + 1, "the leader has written the record")
-    bench.check(all(lanes[node].log_end == BEFORE for node in FOLLOWERS), "no follower has the record yet")
-    bench.check(lanes[1].high_watermark == BEFORE and not sent.done(), "nothing is acknowledged yet")
-    bench.show(
-        THE_LEADER_WRITES,
-        lanes=tuple(lanes.values()),
-        offset=BEFORE,
-        end=lanes[1].log_end,
-    )
-
+    written = bench.until(topic, lambda lanes: lanes[1].log_end == BEFORE + 1, "the leader has written the record")
+    bench.check(all(written[node].log_end == BEFORE for node in FOLLOWERS), "no follower has the record yet")
+    bench.check(written[1].high_watermark == BEFORE and not sent.done(), "nothing is acknowledged yet")
     for node in FOLLOWERS:
         cluster.cut(node, 1, one_way=True)
     for node in FOLLOWERS:
         cluster.join(1, node, one_way=True)
-    lanes = bench.until(
-        topic, lambda lanes: all(lanes[node].log_end == BEFORE + 1 for node in FOLLOWERS), "both followers have it"
+    fetched = bench.until(
+        topic,
+        lambda lanes: all(lanes[node].log_end == BEFORE + 1 for node in FOLLOWERS),
+        "both followers have it",
+        HELD_SECONDS,
     )
-    bench.check(lanes[1].high_watermark == BEFORE and not sent.done(), "the leader does not know it yet")
-    bench.show(
-        THE_FOLLOWERS_HAVE_IT,
-        lanes=tuple(lanes.values()),
-        offset=BEFORE,
-        end=lanes[2].log_end,
-    )
-
-    _acknowledge(bench, topic, sent)
+    bench.check(fetched[1].high_watermark == BEFORE and not sent.done(), "the leader does not know it yet")
+    return Spread(topic, sent, tuple(before.values()), tuple(written.values()), tuple(fetched.values()))
 
 
 def _acknowledge(bench: Bench, topic: str, sent: Future[int]) -> None:
