@@ -39,6 +39,7 @@ PAGES = {
     "groups": ("/groups", "td"),
     "group": ("/groups/billing", ".chart"),
     "faults": ("/faults", ".node-card"),
+    "move": ("/move", "tr[data-broker]"),
 }
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 FRAMES, FRAME_SECONDS = 36, 0.4

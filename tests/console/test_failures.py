@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
-import sys
 import threading
 import time
 from urllib.parse import urlsplit
@@ -18,6 +16,7 @@ from tests.apache import ApacheKafka
 from tests.cluster.stage import Stage, wait_until
 from tests.console.browser import WAIT_MS, Viewer, viewing
 from tests.console.conftest import Watched
+from tests.console.own_console import own_console
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -92,20 +91,6 @@ def test_however_many_watch_the_lanes_of_a_partition_are_asked_for_five_times_a_
         thread.join(60)
 
 
-class OwnConsole:
-    def __init__(self, bootstrap: str) -> None:
-        command = [sys.executable, "-m", "highwater", "console", "--bootstrap-server", bootstrap, "--port", "0"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        self.address = self._process.stdout.readline().partition(" ")[2].strip()
-
-    def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(60)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
 def test_the_same_pages_show_apache_kafka_and_mark_what_it_does_not_tell(
     browser: Browser, apache_kafka: ApacheKafka
 ) -> None:
@@ -113,23 +98,22 @@ def test_the_same_pages_show_apache_kafka_and_mark_what_it_does_not_tell(
     with Client(apache_kafka.bootstrap) as client:
         Admin(client).create_topics([NewTopic("console-orders", 2, 1)])
         Producer(client).send(TopicPartition("console-orders", 0), [(NOW, b"k", b"from apache", [])] * 7)
-    console = OwnConsole(apache_kafka.bootstrap)
-    try:
-        with viewing(browser, console.address) as viewer:
-            page = viewer.open("/", ".verdict[data-word='healthy']")
-            expect(page.locator(".head")).to_contain_text("Apache Kafka")
-            expect(page.locator("[data-tile='Below min ISR']")).to_contain_text("Kafka does not tell")
-            page = viewer.open("/replication/console-orders/0", ".lane")
-            expect(page.locator("[data-fact='high-watermark'] .figure")).to_have_text("7")
-            expect(page.locator(".lane .figures")).to_contain_text("end 7")
-            expect(page.locator(".panel", has_text="Fetches of followers")).to_contain_text("Kafka does not tell")
-            page = viewer.open("/topics/console-orders/messages", ".records tbody tr")
-            expect(page.locator(".records tbody tr")).to_have_count(7)
-            assert page.get_by_role("button", name="Produce").count() == 0, "it is read-only"
-            page = viewer.open("/topics/console-orders/settings", "[data-setting='retention.ms']")
-            viewer.open("/groups", "h1")
-    finally:
-        console.close()
+    with own_console(apache_kafka.bootstrap) as address, viewing(browser, address) as viewer:
+        page = viewer.open("/", ".verdict[data-word='healthy']")
+        expect(page.locator(".head")).to_contain_text("Apache Kafka")
+        expect(page.locator("[data-tile='Below min ISR']")).to_contain_text("Kafka does not tell")
+        page = viewer.open("/replication/console-orders/0", ".lane")
+        expect(page.locator("[data-fact='high-watermark'] .figure")).to_have_text("7")
+        expect(page.locator(".lane .figures")).to_contain_text("end 7")
+        expect(page.locator(".panel", has_text="Fetches of followers")).to_contain_text("Kafka does not tell")
+        page = viewer.open("/topics/console-orders/messages", ".records tbody tr")
+        expect(page.locator(".records tbody tr")).to_have_count(7)
+        assert page.get_by_role("button", name="Produce").count() == 0, "it is read-only"
+        page = viewer.open("/topics/console-orders/settings", "[data-setting='retention.ms']")
+        viewer.open("/groups", "h1")
+        page = viewer.open("/move", "tr[data-broker]")
+        page.get_by_role("button", name="Plan a balance").click()
+        expect(page.locator(".banner[data-state='good']")).to_contain_text("nothing to move")
 
 
 def posted(address: str, path: str, body: dict[str, object]) -> tuple[int, str]:
@@ -148,20 +132,19 @@ def posted(address: str, path: str, body: dict[str, object]) -> tuple[int, str]:
 
 
 def test_a_console_without_permission_refuses_every_change(watched: Watched) -> None:
-    console = OwnConsole(watched.stage.bootstrap)
-    try:
+    with own_console(watched.stage.bootstrap) as address:
         for path in (
             "/api/topics/t/records",
             "/api/topics/t/settings",
             "/api/topics/t/elect",
+            "/api/topics/t/replay",
             "/api/group/reset?group=g",
+            *(f"/api/move/{verb}" for verb in ("start", "cancel", "elect", "stop", "unthrottle")),
         ):
-            status, reason = posted(console.address, path, {"value": "v", "rows": []})
+            status, reason = posted(address, path, {"value": "v", "rows": []})
             assert status == 403 and "--allow-changes" in reason
-        status, reason = posted(console.address, "/api/fault", {"verb": "kill", "nodes": [1]})
+        status, reason = posted(address, "/api/fault", {"verb": "kill", "nodes": [1]})
         assert status == 403 and "--allow-faults" in reason
-    finally:
-        console.close()
     assert set(is_running(watched.stage)) == set(watched.stage.brokers)
 
 

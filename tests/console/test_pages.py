@@ -12,9 +12,10 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from playwright.sync_api import Browser, Page, expect
 
-from highwater.client import Client, Producer
+from highwater.client import Client, Consumer, Producer
 from highwater.client.groups import Groups
 from highwater.client.offsets import LATEST, FoundOffset, list_offsets
+from highwater.kernel import Record
 from highwater.model import TopicPartition
 from tests.cluster.stage import wait_until
 from tests.console.browser import WAIT_MS, Viewer, viewing
@@ -34,7 +35,15 @@ PAGES = {
     "/groups": "td:has-text('billing')",
     "/groups/billing": ".chart",
     "/faults": ".node-card",
+    "/move": "tr[data-broker]",
+    "/pipelines": "text=No pipeline is known",
+    "/recordings": "input[type=file]",
 }
+
+
+NAMELESS = """() => [...document.querySelectorAll('a[href], button, input, select, textarea, summary, progress, meter, svg[role=img]')]
+    .filter(each => !(each.getAttribute('aria-label') || each.textContent.trim() || (each.labels && [...each.labels].some(label => label.textContent.trim()))))
+    .map(each => each.outerHTML.slice(0, 160))"""  # noqa: E501
 
 
 def now() -> int:
@@ -78,13 +87,14 @@ def is_wider_than_the_window(page: Page) -> bool:
 
 
 @pytest.mark.parametrize("width, scheme", [(1440, "light"), (390, "dark")])
-def test_every_page_loads_without_errors_and_fits_its_window(
+def test_every_page_loads_without_errors_fits_its_window_and_names_its_controls(
     browser: Browser, watched: Watched, width: int, scheme: str
 ) -> None:
     with viewing(browser, watched.address, width=width, scheme=scheme) as viewer:
         for path, landmark in PAGES.items():
             page = viewer.open(path, landmark)
             assert not is_wider_than_the_window(page), f"{path} is cut off at {width}"
+            assert not page.evaluate(NAMELESS), f"{path} has controls that cannot be read aloud"
         assert "token" not in page.url
 
 
@@ -212,6 +222,36 @@ def test_a_message_is_produced_from_the_page_and_the_same_is_shown_as_a_command(
     expect(page.locator("pre.command")).to_contain_text("highwater console-producer")
 
 
+def test_a_range_is_replayed_into_another_topic_with_keys_headers_and_times(viewer: Viewer, watched: Watched) -> None:
+    stage = watched.stage
+    stage.create_topic("origin", 1, 3)
+    stage.create_topic("copy", 1, 3)
+    begun = now()
+    with stage.client() as client:
+        rows = [(begun + at, b"k%d" % at, None if at == 3 else b"v%d" % at, [("source", b"web")]) for at in range(8)]
+        Producer(client).send(TopicPartition("origin", 0), rows)
+    page = viewer.open("/topics/origin/messages", ".records tbody tr")
+    page.locator("summary", has_text="Replay a range").click()
+    form = page.get_by_role("form", name="Replay a range")
+    form.get_by_label("From offset").fill("2")
+    form.get_by_label("Until offset").fill("6")
+    form.get_by_label("Into topic").fill("copy")
+    form.get_by_role("button", name="Replay").click()
+    expect(page.locator(".banner[data-state='good']")).to_have_text("4 records are in copy.")
+    with stage.client() as client:
+        consumer = Consumer(client)
+        consumer.assign({TopicPartition("copy", 0): 0})
+        found: list[Record] = []
+        wait_until(lambda: found.extend(each for got in consumer.poll(0.2) for each in got) or len(found) >= 4, "four")
+    assert [(each.timestamp, each.key, each.value, list(each.headers)) for each in found] == rows[2:6]
+
+
+def test_the_health_page_tells_free_disk_space_and_marks_latencies_as_not_told(viewer: Viewer) -> None:
+    page = viewer.open("/", ".verdict")
+    page.wait_for_selector("[data-tile='On disk']:has-text('free on')")
+    assert "produce, fetch: not told" in page.locator("[data-tile='Latency']").inner_text()
+
+
 def test_a_setting_is_changed_and_then_shown_as_set_on_the_topic(viewer: Viewer, watched: Watched) -> None:
     watched.stage.create_topic("settled", 1, 3)
     page = viewer.open("/topics/settled/settings", "[data-setting='max.message.bytes']")
@@ -256,7 +296,14 @@ def test_a_tab_that_nobody_sees_has_no_stream(viewer: Viewer) -> None:
 
 def test_every_page_is_reached_by_keys(viewer: Viewer) -> None:
     page = viewer.open("/", ".verdict")
-    for key, landmark in (("t", "What is in it?"), ("g", "Who reads it?"), ("r", "How does replication stand?")):
+    for key, landmark in (
+        ("m", "Move it"),
+        ("p", "Where does it go?"),
+        ("l", "Recordings"),
+        ("t", "What is in it?"),
+        ("g", "Who reads it?"),
+        ("r", "How does replication stand?"),
+    ):
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page.locator("h1")).to_have_text(landmark)

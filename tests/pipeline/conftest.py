@@ -65,9 +65,10 @@ def official_connector() -> None:
         pytest.skip("the jars of Spark's Kafka connector are not there: run `make setup`")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
-    """Our three brokers; leave them running, and use topic names of your own."""
+    """Our three brokers; leave them running, and use topic names of your own. They run in this process, so they end
+    with these tests: tests of other packages change classes that they are made of."""
     with Cluster(brokers=3) as brokers:
         yield brokers
 

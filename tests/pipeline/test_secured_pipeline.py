@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,8 @@ class Project:
         topics(kafka, topic, f"{topic}-bad")
         with Client(kafka.bootstrap) as client:
             values = [b"not json", *(json.dumps({"id": number}).encode() for number in range(10))]
-            Producer(client).send(TopicPartition(topic, 0), [(0, None, value, []) for value in values])
+            now = time.time_ns() // 1_000_000  # Kafka deletes older records before they are read
+            Producer(client).send(TopicPartition(topic, 0), [(now, None, value, []) for value in values])
         self.text = PIPELINE.format(
             servers=kafka.at("NAMEDTLS"),
             topic=topic,

@@ -24,7 +24,9 @@ from highwater.console.changes import Changes
 from highwater.console.cluster_reader import ClusterReader
 from highwater.console.filters import BadFilter
 from highwater.console.guard import Guard
+from highwater.console.move_requests import MoveRequests
 from highwater.console.poller import Poller, View, text_of
+from highwater.console.recordings import Recordings
 from highwater.console.requests import Requests, problem
 from highwater.errors import KafkaError
 
@@ -36,19 +38,24 @@ TAIL_QUEUE: Final = 8
 
 
 class Console:
-    def __init__(self, access: Access, reader: ClusterReader, changes: Changes) -> None:
+    def __init__(
+        self, access: Access, reader: ClusterReader, changes: Changes, recordings: Recordings | None = None
+    ) -> None:
         self._access = access
         self._reader = reader
         self._changes = changes
         self._poller = Poller(reader)
         self._requests = Requests(reader.clients)
+        self._moves = MoveRequests(reader.clients, changes, reader.move_reader, reader.mover)
+        self._recordings = Recordings(None) if recordings is None else recordings
         self._streams = 0
         self._tails = 0
         self._page = (STATIC / "index.html").read_text().replace("BASE", escape(access.base_path, quote=True))
         self._files = {path.name: path for path in STATIC.iterdir() if path.suffix in KINDS}
 
     def application(self) -> ASGIApp:
-        requests, changes = self._requests, self._changes
+        requests, changes, moves = self._requests, self._changes, self._moves
+        recordings = self._recordings
         topic = "/api/topics/{topic}"
         routes = [
             Route("/static/{name}", self._file),
@@ -56,14 +63,23 @@ class Console:
             Route("/api/events", self._events),
             Route(f"{topic}/records", requests.records),
             Route(f"{topic}/records", changes.produce, methods=["POST"]),
+            Route(f"{topic}/replay", changes.replay, methods=["POST"]),
             Route(f"{topic}/key", requests.key_partition),
             Route(f"{topic}/whole", requests.whole),
             Route(f"{topic}/export", requests.export),
             Route(f"{topic}/settings", requests.settings),
             Route(f"{topic}/settings", changes.alter_setting, methods=["POST"]),
+            Route(f"{topic}/placement", moves.placement),
+            Route("/api/topics", moves.topics),
             Route(f"{topic}/elect", changes.elect, methods=["POST"]),
             Route("/api/group/preview", changes.preview_reset, methods=["POST"]),
             Route("/api/group/reset", changes.reset, methods=["POST"]),
+            *(
+                Route(f"/api/move/{each.__name__}", each, methods=["POST"])
+                for each in (moves.plan, moves.start, moves.cancel, moves.stop, moves.elect, moves.unthrottle)
+            ),
+            Route("/api/recordings", recordings.names),
+            Route("/api/recordings/{name}", recordings.text),
             Route("/api/fault", changes.fault, methods=["POST"]),
             Route("/api/{rest:path}", self._missing),
             Route("/{rest:path}", self._shell),
@@ -111,7 +127,7 @@ class Console:
         name, topic = query.get("view", ""), query.get("topic", "")
         view: View
         match name:
-            case "overview" | "topics" | "groups":
+            case "overview" | "topics" | "groups" | "moves" | "pipelines":
                 view = (name,)
             case "topic" if topic:
                 view = (name, topic)

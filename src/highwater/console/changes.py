@@ -18,6 +18,7 @@ from highwater.client.groups import Groups
 from highwater.console.browsing import BadQuestion, key_partition
 from highwater.console.clients import Clients
 from highwater.console.offset_reset import command_of, planned, preview
+from highwater.console.replay import Range, replay, replay_command
 from highwater.console.requests import answered, problem
 from highwater.errors import Code
 from highwater.model import TopicPartition
@@ -43,10 +44,11 @@ class Changes:
     def has_faults(self) -> bool:
         return self._order is not None
 
-    async def _changed(self, request: Request, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Response:
+    async def changed(self, request: Request, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Response:
+        """What the change returns, if changes are allowed."""
         if not self.are_allowed:
             return problem(403, "This console is read-only. Start it with --allow-changes.")
-        order = await _body(request)
+        order = await body_of(request)
         if order is None:
             return problem(400, "the body of a change is a JSON object")
         return await answered(lambda: change(order))
@@ -67,7 +69,19 @@ class Changes:
                 offset = Producer(client).send(TopicPartition(topic, partition), [record])
             return {"partition": partition, "offset": str(offset), "command": self._produce_command(topic, key, value)}
 
-        return await self._changed(request, change)
+        return await self.changed(request, change)
+
+    async def replay(self, request: Request) -> Response:
+        """Copies a range of records into another topic."""
+        topic = request.path_params["topic"]
+
+        def change(order: dict[str, Any]) -> dict[str, Any]:
+            wanted = Range.of(topic, order)
+            with self._clients.borrowed() as client:
+                found = replay(client, wanted)
+            return {**found, "command": replay_command(self._clients.bootstrap, wanted)}
+
+        return await self.changed(request, change)
 
     def _produce_command(self, topic: str, key: str | None, value: str | None) -> str:
         keyed = "" if key is None else " --property parse.key=true --property key.separator=:"
@@ -98,7 +112,7 @@ class Changes:
                 f"--entity-name {quote(topic)} {what}"
             }
 
-        return await self._changed(request, change)
+        return await self.changed(request, change)
 
     async def elect(self, request: Request) -> Response:
         """The first replica of each partition becomes its leader again, where it is in sync."""
@@ -123,12 +137,12 @@ class Changes:
             ]
             return {"failed": failed, "command": "\n".join(commands)}
 
-        return await self._changed(request, change)
+        return await self.changed(request, change)
 
     async def preview_reset(self, request: Request) -> Response:
         """Changes nothing, and so needs no permission."""
         group = request.query_params.get("group", "")
-        order = await _body(request)
+        order = await body_of(request)
         if order is None:
             return problem(400, "the body is a JSON object")
 
@@ -159,10 +173,10 @@ class Changes:
                 groups.commit(group, offsets)
             return {"done": len(offsets)}
 
-        return await self._changed(request, change)
+        return await self.changed(request, change)
 
     async def fault(self, request: Request) -> Response:
-        order = await _body(request)
+        order = await body_of(request)
         if self._order is None:
             return problem(403, "Faults are off. Start the console with --allow-faults, beside `highwater up`.")
         if order is None or order.get("verb") not in VERBS:
@@ -193,7 +207,7 @@ def fault_command(order: Mapping[str, Any]) -> str:
     return f"highwater {order.get('verb')} {nodes}"
 
 
-async def _body(request: Request) -> dict[str, Any] | None:
+async def body_of(request: Request) -> dict[str, Any] | None:
     try:
         found = json.loads(await request.body())
     except (ValueError, RecursionError, ClientDisconnect):

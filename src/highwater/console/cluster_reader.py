@@ -3,9 +3,10 @@ views are computed from what the last rounds found."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +19,12 @@ from highwater.console.group_reader import lags, read_groups
 from highwater.console.kafka_lanes import directories, kafka_lanes
 from highwater.console.lag_history import LagHistory
 from highwater.console.lanes import grid_of, lanes_of
+from highwater.console.move_reader import MoveReader
+from highwater.console.mover import Mover
 from highwater.console.node_status import NodeStatus, Status
 from highwater.console.paced import Paced, period
-from highwater.console.rates import BYTES_IN, BYTES_OUT, LOG_SIZE, RECORDS_IN, Rates, totals
+from highwater.console.pipelines import PipelineReader
+from highwater.console.rates import BYTES_IN, BYTES_OUT, LOG_SIZE, RECORDS_IN, Rates, latencies, totals
 from highwater.console.timeline import Leadership, Timeline
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
@@ -32,7 +36,13 @@ GRID_SHOWN: Final = 512
 
 
 class ClusterReader:
-    def __init__(self, clients: Clients, nodes_file: Path | None = None, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        nodes_file: Path | None = None,
+        pipelines: Sequence[str] = (),
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self.clients = clients
         self._nodes_file = nodes_file
         self._wall = wall
@@ -41,6 +51,9 @@ class ClusterReader:
         self._status = NodeStatus()
         self.timeline = Timeline()
         self.lag_history = LagHistory()
+        self.move_reader = MoveReader(clients)
+        self.mover = Mover(clients)
+        self.pipelines = PipelineReader(pipelines)
         self.nodes = Nodes()
         self.statuses: dict[int, Status | None] = {}
         self.topics: list[MetadataResponseTopic] = []
@@ -48,7 +61,9 @@ class ClusterReader:
         self.ends: dict[TopicPartition, tuple[int, int]] = {}
         self.sizes: dict[str, int] = {}
         self.disks: dict[int, tuple[int, int]] = {}
-        """Of Apache Kafka's brokers: (bytes in all, bytes free)."""
+        """By broker: (bytes in all, bytes free)."""
+        self.latencies: dict[str, float] = {}
+        """Milliseconds by API, where /metrics has them."""
         self.groups: dict[str, dict[str, Any]] = {}
         self.error: str | None = None
         self.bytes_in, self.bytes_out, self.records_in = Rates(), Rates(), Rates()
@@ -61,6 +76,7 @@ class ClusterReader:
 
     def close(self) -> None:
         self._status.close()
+        self.move_reader.close()
         for client in (self._client, self._group_client, *self._lane_clients.values()):
             client.close()
 
@@ -81,6 +97,8 @@ class ClusterReader:
         """Whether the cluster has answered what this view shows."""
         if view in ("groups", "group"):
             return "groups" in self._answered
+        if view in ("moves", "pipelines"):
+            return view in self._answered
         if view == "overview" and self.nodes.is_highwater:
             return "statuses" in self._answered
         return "cluster" in self._answered
@@ -114,6 +132,14 @@ class ClusterReader:
         except (KafkaError, ClientFailure) as failure:
             self.error = str(failure)
         self._answered.add("groups")
+
+    def ask_moves(self) -> None:
+        self.move_reader.ask()
+        self._answered.add("moves")
+
+    def ask_pipelines(self) -> None:
+        self.pipelines.ask()
+        self._answered.add("pipelines")
 
     def _discover(self) -> Nodes:
         before = self.nodes
@@ -150,11 +176,14 @@ class ClusterReader:
             if isinstance(end, FoundOffset) and isinstance(first := firsts[place], FoundOffset)
         }
         if self.nodes.is_highwater:
-            found = totals(self._status.metrics(self.nodes.status).values())
+            texts = self._status.metrics(self.nodes.status)
+            found = totals(texts.values())
             self.bytes_in.note(now, found[BYTES_IN])
             self.bytes_out.note(now, found[BYTES_OUT])
             self.records_in.note(now, found[RECORDS_IN])
             self.sizes = found[LOG_SIZE]
+            self.latencies = latencies(texts.values())
+            self._ask_space()
         else:
             grown: dict[str, int] = {}
             for place, (_, end) in self.ends.items():
@@ -171,6 +200,13 @@ class ClusterReader:
             for place, replica in found.replicas.items():
                 sizes[place.topic] = sizes.get(place.topic, 0) + replica.size
         self.sizes = sizes
+
+    def _ask_space(self) -> None:
+        """Of the disks alone, without their logs. A broker that is away keeps the figures of before."""
+        for node in sorted(self.alive):
+            with contextlib.suppress(KafkaError, ClientFailure):
+                found = directories(self._client, node, [])
+                self.disks[node] = (found.total_bytes, found.usable_bytes)
 
     def _ask_groups(self) -> dict[str, dict[str, Any]]:
         found = read_groups(self._group_client)
@@ -206,6 +242,7 @@ class ClusterReader:
                 "bytes_in": _rate(self.bytes_in),
                 "bytes_out": _rate(self.bytes_out),
             },
+            "latency": {api: self.latencies.get(api) for api in ("Produce", "Fetch")},
             "disk": str(sum(self.sizes.values())),
             "disks": [
                 {"node": node, "total": str(total), "free": str(free)} for node, (total, free) in self.disks.items()
@@ -292,6 +329,9 @@ class ClusterReader:
                 for each in self.groups.values()
             ],
         }
+
+    def moves(self) -> dict[str, Any]:
+        return self.move_reader.view(self.mover.state, self.source)
 
     def group(self, name: str) -> dict[str, Any]:
         found = self.groups.get(name)

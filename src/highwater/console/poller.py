@@ -1,8 +1,8 @@
 """One poller for all viewers: however many watch, the cluster is asked at one pace, and each answer goes to all.
 
-Three rounds run beside each other, so that a broker that does not answer one question holds up no other: the statuses
-of nodes, what Kafka's protocol says, and the groups. Lanes have a round of their own for each partition that is
-watched.
+Some rounds run beside each other, so that a broker that does not answer one question holds up no other: the statuses
+of nodes, what Kafka's protocol says, the groups, and what moves. Lanes have a round of their own for each
+partition that is watched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ HEARTBEAT_SECONDS: Final = 15.0
 _log = logging.getLogger(__name__)
 
 View = tuple[str, ...]
-"""`("overview",)`, `("topics",)`, `("topic", name)`, `("groups",)`, `("group", name)` or `("lanes", topic, index)`."""
+"""`("overview",)`, `("topics",)`, `("topic", name)`, `("groups",)`, `("group", name)`, `("moves",)`, `("pipelines",)`
+or `("lanes", topic, index)`."""
 
 
 class Board:
@@ -51,10 +52,10 @@ class Poller:
         self._reader = reader
         self._boards: dict[View, Board] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._woken = [asyncio.Event() for _ in range(3)]
+        self._woken = [asyncio.Event() for _ in range(5)]
 
     def start(self) -> None:
-        rounds = (self._ask_statuses, self._ask_cluster, self._ask_groups)
+        rounds = (self._ask_statuses, self._ask_cluster, self._ask_groups, self._ask_moves, self._ask_pipelines)
         self._tasks = [
             asyncio.create_task(self._repeat(ask, woken)) for ask, woken in zip(rounds, self._woken, strict=True)
         ]
@@ -116,6 +117,16 @@ class Poller:
         self._reader.ask_groups()
         return STATUS_SECONDS
 
+    def _ask_moves(self) -> float:
+        if ("moves",) in self._boards:
+            self._reader.ask_moves()
+        return STATUS_SECONDS
+
+    def _ask_pipelines(self) -> float:
+        if ("pipelines",) in self._boards:
+            self._reader.ask_pipelines()
+        return STATUS_SECONDS
+
     async def _repeat(self, ask: Callable[[], float], woken: asyncio.Event) -> None:
         """A round begins a period after the one before it began. While nobody watches, it waits for a viewer."""
         loop = asyncio.get_running_loop()
@@ -171,6 +182,10 @@ class Poller:
                 return text_of(reader.topic_list())
             case ("topic", name):
                 return text_of(reader.topic(name))
+            case ("moves",):
+                return text_of(reader.moves())
+            case ("pipelines",):
+                return text_of(reader.pipelines.view())
             case ("groups",):
                 return text_of(reader.group_list())
             case ("group", name):

@@ -8,6 +8,9 @@ import { lanes } from "./lanes.js";
 import { topics, topic } from "./topics.js";
 import { groups, group } from "./groups.js";
 import { faults } from "./faults.js";
+import { move } from "./move.js";
+import { pipelines } from "./pipelines.js";
+import { recordings } from "./recordings.js";
 
 const base = new URL(document.baseURI).pathname;
 const main = document.getElementById("main");
@@ -18,6 +21,9 @@ const PAGES = [
   ["replication", "Replication", "r"],
   ["topics", "Topics", "t"],
   ["groups", "Groups", "g"],
+  ["move", "Move", "m"],
+  ["pipelines", "Pipelines", "p"],
+  ["recordings", "Recordings", "l"],
 ];
 
 export function go(path) {
@@ -35,6 +41,9 @@ function view(parts, query) {
   if (first === "topics") return topics(main);
   if (first === "groups" && name !== undefined) return group(main, name);
   if (first === "groups") return groups(main);
+  if (first === "move") return move(main);
+  if (first === "pipelines") return pipelines(main);
+  if (first === "recordings") return recordings(main, name, query);
   if (first === "faults") return faults(main);
   show(main, h("section", { class: "panel" }, failed("There is no such page."), h("p", { class: "empty" }, h("a", { href: "" }, "Go to the overview"))));
   return null;

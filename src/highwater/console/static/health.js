@@ -48,13 +48,23 @@ function tiles(found) {
     flow("Records in", found.rates.records_in, "/s", rate),
     kafka && !found.rates.bytes_in ? untold("Bytes in") : flow("Bytes in", found.rates.bytes_in, "/s", bytes),
     kafka && !found.rates.bytes_out ? untold("Bytes out") : flow("Bytes out", found.rates.bytes_out, "/s", bytes),
-    tile("On disk", bytes(found.disk), null, disks(found)));
+    latencies(found.latency), disk(found));
 }
 
-function disks(found) {
-  const known = found.disks.filter((each) => BigInt(each.total) > 0n);
-  if (!known.length) return h("span", { class: "soft small" }, "all replicas");
-  return h("span", { class: "soft small" }, known.map((each) => `${bytes(each.free)} free on ${each.node}`).join(", "));
+function latencies({ Produce: produce, Fetch: fetch }) {
+  const told = (value) => (value === null ? "–" : value.toFixed(1));
+  const note = produce === null && fetch === null ? "produce, fetch: not told" : "produce, fetch: 99 of 100 are faster";
+  const figure = produce === null && fetch === null ? "–" : [told(produce), " · ", told(fetch), h("small", null, " ms")];
+  return tile("Latency", figure, null, h("span", { class: "soft small" }, note));
+}
+
+function disk(found) {
+  const known = found.disks.filter((each) => BigInt(each.total) > 0n).sort((one, other) => (BigInt(one.free) < BigInt(other.free) ? -1 : 1));
+  if (!known.length) return tile("On disk", bytes(found.disk), null, h("span", { class: "soft small" }, "free space: not told"));
+  const [least] = known;
+  const share = Number((BigInt(least.free) * 1000n) / BigInt(least.total)) / 10;
+  const state = share < 3 ? "bad" : share < 10 ? "warn" : null;
+  return tile("On disk", bytes(found.disk), state, h("span", { class: "soft small" }, `${bytes(least.free)} (${share} %) free on ${least.node}${known.length > 1 ? ", the least" : ""}`));
 }
 
 function nodes(found) {

@@ -93,7 +93,7 @@ export function messages(body, topic, query, go) {
       label("Start", start), offset, time, label("Partition", inputs.partition), label("At most", inputs.limit),
       label("Key", inputs.key), label("Value", inputs.value), label("Header", inputs.header), label("JSON path", inputs.path),
       h("div", { class: "buttons wide" }, h("button", { class: "main" }, "Read"), tail, find, file("jsonl", "JSON lines"), file("csv", "CSV"))))),
-    writer(topic, read), results);
+    writer(topic, read), replayer(topic, asked), results);
   read();
 }
 
@@ -170,6 +170,39 @@ function writer(topic, read) {
       h("form", { class: "form", onsubmit: send, "aria-label": "Produce a message" },
         h("label", null, "Partition", partition), h("label", null, "Key", key), h("label", null, "Headers", headers),
         h("label", { class: "wide" }, "Value", value), h("div", { class: "buttons" }, h("button", { class: "main" }, "Produce"))), result)));
+  });
+  return place;
+}
+
+function replayer(topic, asked) {
+  const place = h("div");
+  known().then(({ changes }) => {
+    if (!changes) return;
+    const number = (value) => h("input", { inputmode: "numeric", required: true, value });
+    const [to, partition, from, until] = [h("input", { required: true, autocomplete: "off", spellcheck: "false" }), number("0"), number("0"), number("")];
+    const by = h("select", null, [["same", "same number"], ["key", "by the key"]].map(([value, text]) => h("option", { value }, text)));
+    const time = h("select", null, [["keep", "as they have it"], ["now", "now"]].map(([value, text]) => h("option", { value }, text)));
+    const only = h("input", { type: "checkbox" });
+    const result = h("div", { role: "status" });
+    const send = async (event) => {
+      event.preventDefault();
+      const { key, value, header, path } = asked();
+      const filter = only.checked ? Object.fromEntries(Object.entries({ key, value, header, path }).filter(([, text]) => text)) : {};
+      show(result, banner("Copying…", "quiet"));
+      try {
+        const done = await post(`api/topics/${encode(topic)}/replay`, { to: to.value.trim(), partition: partition.value.trim(), from: from.value.trim(), until: until.value.trim(), by: by.value, time: time.value, filter });
+        const told = `${grouped(done.copied)} record${done.copied === "1" ? " is" : "s are"} in ${to.value.trim()}`;
+        show(result, done.done ? banner(`${told}.`, "good") : banner(`${told}; it ended before offset ${grouped(done.next)}${done.failure ? `: ${done.failure}` : ", since it took too long"}.`),
+          h("details", null, h("summary", null, "The same as a command"), h("p", { class: "soft small" }, "As text, without headers and times."), h("pre", { class: "command" }, done.command)));
+      } catch (error) {
+        show(result, banner(error.message));
+      }
+    };
+    show(place, h("section", { class: "panel" }, h("details", { class: "body padded" }, h("summary", null, "Replay a range into another topic"),
+      h("form", { class: "form", onsubmit: send, "aria-label": "Replay a range" },
+        h("label", null, "Partition", partition), h("label", null, "From offset", from), h("label", null, "Until offset, without it", until), h("label", null, "Into topic", to),
+        h("label", null, "Into the partition", by), h("label", null, "Time of the copies", time), h("label", null, "Only what the filter finds", h("span", null, only)),
+        h("div", { class: "buttons wide" }, h("button", { class: "main" }, "Replay"))), result)));
   });
   return place;
 }

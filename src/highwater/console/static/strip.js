@@ -21,7 +21,7 @@ export function bounds(partition) {
   return [from, to > from ? to : from + 1n];
 }
 
-export function strip(lane, partition, [from, to], fresh) {
+export function strip(lane, partition, [from, to], fresh, hasTicks) {
   const box = s("svg", { class: "strip", viewBox: `0 0 ${WIDTH} 40`, preserveAspectRatio: "none", role: "img", "aria-label": described(lane) });
   box.append(s("rect", { class: "track", x: 0.5, y: 12.5, width: WIDTH - 1, height: 17, rx: 3 }));
   if (lane.log_end === null) return box;
@@ -35,6 +35,12 @@ export function strip(lane, partition, [from, to], fresh) {
     if (right > left) box.append(s("rect", { class: `epoch-${each.epoch % 4}`, x: left, y: 12.5, width: right - left, height: 17 }));
     if (at && left > start && left < end) box.append(s("line", { class: "boundary", x1: left, x2: left, y1: 12.5, y2: 29.5, "vector-effect": "non-scaling-stroke" }));
   });
+  if (hasTicks) {
+    // Few records: each has a cell of its own.
+    for (let offset = BigInt(lane.log_start) + 1n; offset < BigInt(lane.log_end); offset += 1n) {
+      box.append(s("line", { class: "tick", x1: place(offset), x2: place(offset), y1: 13, y2: 29, "vector-effect": "non-scaling-stroke" }));
+    }
+  }
   if (lane.high_watermark !== null) {
     const mark = place(lane.high_watermark);
     if (mark < end) box.append(s("rect", { class: "above", x: mark, y: 12.5, width: end - mark, height: 17 }));

@@ -1,0 +1,21 @@
+"""A console of its own process, for any cluster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def own_console(bootstrap: str, *options: str) -> Iterator[str]:
+    """Its address."""
+    command = [sys.executable, "-m", "highwater", "console", "--bootstrap-server", bootstrap, "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().partition(" ")[2].strip()
+        finally:
+            process.terminate()
+            process.wait(60)
