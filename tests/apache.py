@@ -23,8 +23,10 @@ from highwater.cluster.ports import HOST, OWN_PORTS
 
 ROOT = Path(__file__).parents[1]
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
-QUICK_START = "-XX:TieredStopAtLevel=1"
-"""No JVM of a test lives long enough to earn back what its second compiler takes of two processors."""
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
+"""No JVM of a test lives long enough to earn back what its second compiler takes of two processors. Without that
+compiler Java reserves 48 MiB for compiled code. The Spark session of the tests needs more, and a JVM that has no room
+left for it throws a VirtualMachineError, on which Spark ends it."""
 START_SECONDS = 240.0
 """For a JVM to come up, or several at once: a few seconds on a quiet machine."""
 TOOL_HOST = Path(__file__).with_name("ToolHost.java")
@@ -74,7 +76,7 @@ def archive_of(jvms: str) -> Path:
 def quick_start(jvms: str) -> list[str]:
     """Options of JVMs for a test. One that finds the archive made by another Java says so on its output, if it may."""
     archive = archive_of(jvms)
-    return [QUICK_START, *([f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.is_file() else [])]
+    return [*QUICK_START, *([f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.is_file() else [])]
 
 
 def bound_to_this_process(command: list[str]) -> list[str]:

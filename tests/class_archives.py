@@ -44,7 +44,7 @@ def unfinished(jvms: str) -> Path:
 
 def archiving(jvms: str) -> list[str]:
     """Options of a JVM that leaves an archive behind when it ends in order."""
-    return [QUICK_START, f"-XX:ArchiveClassesAtExit={unfinished(jvms)}", "-Xlog:disable"]
+    return [*QUICK_START, f"-XX:ArchiveClassesAtExit={unfinished(jvms)}", "-Xlog:disable"]
 
 
 def archive_kafka(folder: Path) -> None:

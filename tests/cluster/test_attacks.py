@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from threading import Thread
+from time import time_ns
 
 import pytest
 
@@ -33,7 +34,7 @@ from tests.cluster.peer import Peer, asked
 from tests.cluster.test_memory_bounds import LIMIT, peak, processor_seconds
 
 WIDE, NARROW, PACKED = "wide", "narrow", "packed"
-NOW = 1_700_000_000_000
+NOW = time_ns() // 1_000_000
 SECONDS_PER_ANSWER = 0.05
 STARTED = 0.3
 """Processor seconds that any of them may take: less than a third of the least that the loop was held for before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from time import time_ns
 
 import pytest
 
@@ -91,13 +92,14 @@ from highwater.wire.records import build
 from tests.cluster.nodes import Node, wait_until
 
 TOPIC = "every"
+NOW = time_ns() // 1_000_000
 REFUSED = {11: 79, 12: 25, 13: 25, 14: 25, 34: 57, 43: 84, 64: 102}
 """A member that joins gets its id first, and only then it may send heartbeats, leave or sync; there is no such
 directory; the leader is the preferred one; there is no such broker."""
 
 
 def produce(version: int, topic: Uuid) -> Message:
-    batch = build([(1_600_000_000_000, b"k", b"v", [])])
+    batch = build([(NOW, b"k", b"v", [])])
     named = {"topic_id": topic} if version >= 13 else {"name": TOPIC}
     data = TopicProduceData(**named, partition_data=[PartitionProduceData(index=0, records=batch)])
     return ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
@@ -110,7 +112,7 @@ def fetch(version: int, topic: Uuid) -> Message:
 
 
 def list_offsets(version: int, topic: Uuid) -> Message:
-    asked = [ListOffsetsPartition(partition_index=0, timestamp=1_600_000_000_000)]
+    asked = [ListOffsetsPartition(partition_index=0, timestamp=NOW)]
     return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=TOPIC, partitions=asked)])
 
 

@@ -13,6 +13,7 @@ from tests.cluster.wire import create, produce
 
 TP = TopicPartition("synced", 0)
 ROLLS = 6
+FIRST_TIME = 1_700_000_000_000
 WRITES = ("pwritev", "pwritev2")
 
 
@@ -42,13 +43,13 @@ def test_nothing_is_acknowledged_before_it_is_synced_nor_before_a_new_segments_n
     directory = node.log_dir / str(TP)
     try:
         with Client(node.bootstrap) as client:
-            create(client, TP.topic, flush_messages="1", segment_ms="1000")
-            assert produce(client, TP, [b"first"]) == (Code.NONE, 0)
+            create(client, TP.topic, flush_messages="1", segment_ms="1000", retention_ms="-1")
+            assert produce(client, TP, [b"first"], timestamp=FIRST_TIME) == (Code.NONE, 0)
             with traced(
                 node.pid, output, "-e", "trace=openat,pwritev,pwritev2,fdatasync,fsync,write,writev,sendto,sendmsg"
             ):
                 for number in range(1, ROLLS + 1):
-                    stamp = 1_700_000_000_000 + 2000 * number
+                    stamp = FIRST_TIME + 2000 * number
                     assert produce(client, TP, [b"rolls"], timestamp=stamp) == (Code.NONE, 2 * number - 1)
                     assert produce(client, TP, [b"stays"], timestamp=stamp, acks=1) == (Code.NONE, 2 * number)
     finally:

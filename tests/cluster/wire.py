@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import time_ns
 
 from highwater.client import Admin, Client, NewTopic
 from highwater.errors import Code, code_of
@@ -25,10 +26,11 @@ def create(client: Client, topic: str, **configs: str) -> None:
 
 
 def produce(
-    client: Client, tp: TopicPartition, values: Sequence[bytes], *, timestamp: int = 1_700_000_000_000, acks: int = -1
+    client: Client, tp: TopicPartition, values: Sequence[bytes], *, timestamp: int | None = None, acks: int = -1
 ) -> tuple[Code, int]:
-    """One batch: the error and the base offset."""
-    batch = build([(timestamp, None, value, ()) for value in values])
+    """One batch, of this moment unless a time is given: the error and the base offset."""
+    at = time_ns() // 1_000_000 if timestamp is None else timestamp
+    batch = build([(at, None, value, ()) for value in values])
     data = TopicProduceData(
         name=tp.topic, partition_data=[PartitionProduceData(index=tp.partition, records=bytes(batch))]
     )

@@ -24,6 +24,11 @@ CHECKS = {
 VIRTUAL = ("sim", "scenarios")
 """Folders whose tests run on the simulated loop."""
 
+REAL = ("cluster", "pipeline", "console")
+"""Folders whose tests run on real processes, whose retention follows the real clock."""
+DATES = range(1_000_000_000_000, 2_000_000_000_000)
+"""Milliseconds from 2001 to 2033."""
+
 
 def files_of_tests() -> list[Path]:
     return [path for path in python_files("tests") if path.name.startswith("test_")]
@@ -133,6 +138,23 @@ def _is_sleep(call: ast.Call, is_virtual: bool) -> bool:
     if name == "asyncio.sleep":
         return not is_virtual and ast.unparse(call) != "asyncio.sleep(0)"
     return name in ("time.sleep", "sleep")
+
+
+def test_records_with_a_fixed_date_are_kept_for_ever() -> None:
+    """Retention of a real node deletes what is a week old, half a minute after its start and every five minutes. Whether
+    that meets a test depends on how fast the machine is, so such a test turns it off, or dates its records now."""
+    deleted = [
+        named(path)
+        for path in files_of_tests()
+        if path.relative_to(ROOT).parts[1] in REAL
+        and any(_is_date(node) for node in ast.walk(tree_of(path)))
+        and not any(kept in path.read_text() for kept in ('retention.ms": "-1"', 'retention_ms="-1"'))
+    ]
+    assert not deleted, "set retention.ms=-1 or use the time of day: " + ", ".join(deleted)
+
+
+def _is_date(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value in DATES
 
 
 def test_no_property_is_judged_by_the_clock() -> None:
