@@ -141,8 +141,8 @@ def _is_sleep(call: ast.Call, is_virtual: bool) -> bool:
 
 
 def test_records_with_a_fixed_date_are_kept_for_ever() -> None:
-    """Retention of a real node deletes what is a week old, half a minute after its start and every five minutes. Whether
-    that meets a test depends on how fast the machine is, so such a test turns it off, or dates its records now."""
+    """Retention of a real node deletes what is a week old, half a minute after its start and every five minutes. A slow
+    machine lets that happen within a test. So a test turns it off, or gives its records the time of day."""
     deleted = [
         named(path)
         for path in files_of_tests()
