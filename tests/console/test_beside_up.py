@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -58,6 +59,18 @@ def test_its_address_follows_ready_on_a_line_of_its_own_and_it_ends_with_up(tmp_
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_SECONDS) == 0
         assert not is_served(address)
+
+
+def test_it_lists_the_recordings_of_the_folder_that_up_names(tmp_path: Path) -> None:
+    (tmp_path / "kept.jsonl").write_text("{}\n")
+    with up(tmp_path, "--console-port", "0", "--recordings", str(tmp_path)) as process:
+        line_of(process)
+        address = line_of(process).partition(" ")[2]
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        browser.open(address, timeout=WAIT_SECONDS).close()
+        with browser.open(address.partition("?")[0] + "api/recordings", timeout=WAIT_SECONDS) as answer:
+            listed = json.load(answer)
+    assert [each["name"] for each in listed["recordings"]] == ["kept.jsonl"]
 
 
 def test_it_ends_when_up_is_killed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from highwater.cli.bootstrap import DATA_DIR, bootstrap_option, local_cluster, require_cluster
-from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, TOKEN_VARIABLE
+from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, HELP_RECORDINGS, TOKEN_VARIABLE
 from highwater.cli.control_socket import Refused, order
 from highwater.cli.properties import load_properties
 from highwater.cli.stop_signals import let_through
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False),
               help=f"The directory of the `highwater up` to show. Without servers: {DATA_DIR}.")  # fmt: skip
 @click.option("--recordings", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-              help="A folder with recordings of `highwater lab run --record`, to replay.")  # fmt: skip
+              help=HELP_RECORDINGS)  # fmt: skip
 @click.option("--pipeline", "pipelines", multiple=True, default=["checkpoints"], show_default=True, metavar="SOURCE",
               help="Spark pipelines: an address of metrics, or a folder of checkpoints. Repeatable.")  # fmt: skip
 @click.option("--allow-changes", is_flag=True, help=HELP_CHANGES)

@@ -19,6 +19,7 @@ OFF: Final = "off"
 TOKEN_VARIABLE: Final = "HIGHWATER_CONSOLE_TOKEN"
 HELP_CHANGES: Final = "Let the pages change things: produce, settings, offsets of groups, leaders and replicas."
 HELP_FAULTS: Final = "Let the pages kill, pause, cut and slow nodes of `highwater up`."
+HELP_RECORDINGS: Final = "A folder with recordings of `highwater lab run --record`, to replay."
 NEEDED: Final = ("starlette", "uvicorn")
 LOG: Final = "console.log"
 PORT_VARIABLE: Final = "HIGHWATER_CONSOLE_PORT"

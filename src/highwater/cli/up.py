@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, ConsoleProcess, console_option
+from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, HELP_RECORDINGS, ConsoleProcess, console_option
 from highwater.cli.environment import Environment
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.next_steps import next_steps
@@ -83,6 +83,12 @@ def spread(racks: str | None, brokers: int, settings: dict[str, str]) -> list[st
 @console_option
 @click.option("--allow-changes", is_flag=True, help=f"For the console. {HELP_CHANGES}")
 @click.option("--allow-faults", is_flag=True, help=f"For the console. {HELP_FAULTS}")
+@click.option(
+    "--recordings",
+    type=click.Path(path_type=Path, file_okay=False, exists=True, resolve_path=True),
+    metavar="DIR",
+    help=f"For the console. {HELP_RECORDINGS}",
+)
 def command(
     brokers: int,
     controllers: int,
@@ -95,6 +101,7 @@ def command(
     console_port: int | str | None,
     allow_changes: bool,
     allow_faults: bool,
+    recordings: Path | None,
 ) -> None:
     """Start a cluster on this machine, one process per node, and keep it up until Ctrl-C or SIGTERM.
 
@@ -109,7 +116,8 @@ def command(
     given = parse_settings(settings)
     with StopSignals() as signals:
         try:
-            console = ConsoleProcess(console_port, data_dir.absolute(), *_allowed(allow_changes, allow_faults))
+            options = _of_console(allow_changes, allow_faults, recordings)
+            console = ConsoleProcess(console_port, data_dir.absolute(), *options)
         except (PortTaken, OSError) as wrong:
             raise click.ClickException(str(wrong)) from wrong
         first = port or free_ports(brokers)
@@ -186,8 +194,9 @@ def _report(member: NodeProcess, event: str, data_dir: Path, restart: bool) -> N
         )
 
 
-def _allowed(changes: bool, faults: bool) -> list[str]:
-    return ["--allow-changes"] * changes + ["--allow-faults"] * faults
+def _of_console(changes: bool, faults: bool, recordings: Path | None) -> list[str]:
+    allowed = ["--allow-changes"] * changes + ["--allow-faults"] * faults
+    return allowed if recordings is None else [*allowed, "--recordings", str(recordings)]
 
 
 def _say(line: str) -> None:

@@ -38,6 +38,7 @@ def calls_in_one_go(living: Living, long: Long, length: int) -> int:
 CASES = all_long()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", Role)
 def test_a_request_that_is_decoded_at_once_takes_few_calls(living: Living, role: Role) -> None:
     found = {
@@ -49,6 +50,7 @@ def test_a_request_that_is_decoded_at_once_takes_few_calls(living: Living, role:
     assert found == {}
 
 
+@pytest.mark.slow
 def test_a_forwarded_request_is_not_encoded_again(living: Living) -> None:
     found = {
         long.name: calls
@@ -59,6 +61,7 @@ def test_a_forwarded_request_is_not_encoded_again(living: Living) -> None:
     assert found == {}
 
 
+@pytest.mark.slow
 def test_a_very_long_request_is_handled_in_several_turns(living: Living) -> None:
     found = {
         long.name: calls
