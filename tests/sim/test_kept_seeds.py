@@ -25,6 +25,8 @@ KEPT = {
     ("all", 3_002_573): "a follower whose last batch had moved never caught up",
     ("all", 7_000_124): "a voter went on with a leader epoch in its metadata log that had rotted",
     ("all", 9_000_319): "the last replica that had everything was cut off when the disk of the other was replaced",
+    ("all", 9_400_638): "readers were refused the damaged bytes of the only copy, as they have to be",
+    ("all", 9_500_440): "nobody started a node again that was struck before everything healed, and fell after it",
     ("all", 2_000_533): "a deletion whose client had given up took effect after a creation was answered",
     ("all", 700032): "a write that the earlier life of a topic had taken was asked of the next one",
 }

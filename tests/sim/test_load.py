@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from highwater.audit import Outcome, Read, Sent
+from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint, TopicPartition
 from highwater.sim.faults.permitted import Permitted
 from highwater.sim.load import Load
-from highwater.sim.reader import Page
+from highwater.sim.reader import Page, ServedDamage
 
 TP = TopicPartition("t", 0)
 
@@ -21,6 +22,9 @@ class Deaf:
         pass
 
     def is_deposed(self, tp: TopicPartition, broker: Endpoint) -> bool:
+        return False
+
+    def is_alone(self, tp: TopicPartition) -> bool:
         return False
 
 
@@ -56,6 +60,16 @@ def test_a_run_that_kept_everything_is_fine() -> None:
 )
 def test_missing_doubled_and_moved_records_are_reported(left: list[bytes], read: tuple[int, ...], wrong: str) -> None:
     assert wrong in verdict(load(left, read=read))
+
+
+def test_damage_may_be_reported_by_the_only_copy_and_served_by_none() -> None:
+    reported, served = KafkaError(Code.CORRUPT_MESSAGE, "t-0 at 6"), ServedDamage("t-0 at 6")
+    made = load([b"a", b"b"])
+    made.judge_damage(reported, of_only_copy=True)
+    assert made.wrong == []
+    made.judge_damage(reported, of_only_copy=False)
+    made.judge_damage(served, of_only_copy=True)
+    assert made.wrong == ["CORRUPT_MESSAGE: t-0 at 6"] * 2
 
 
 def test_a_gap_is_reported() -> None:

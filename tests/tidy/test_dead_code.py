@@ -7,8 +7,12 @@ import importlib
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.tidy.repository import ROOT, documents, named, tree_of
 from tests.tidy.usage import Declaration, Usage, declared
+
+pytestmark = pytest.mark.slow
 
 USERS = ("src", "bench", "scripts")
 EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
+import pytest
+
 from tests.tidy.repository import ROOT, python_files, tree_of
+
+pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs" / "divergence.md").read_text()
 NAMED = re.compile(r"`(test_\w+)`")

@@ -10,7 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+import pytest
+
 from tests.tidy.repository import named, python_files, tree_of
+
+pytestmark = pytest.mark.slow
 
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\(\))?")

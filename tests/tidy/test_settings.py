@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from highwater import config
 from highwater.config import SETTINGS, TOPIC_SETTINGS
 from highwater.config.unsupported import UNSUPPORTED, UNSUPPORTED_PREFIXES, UNSUPPORTED_TOPIC_SETTINGS
 from tests.tidy.repository import PACKAGE, ROOT, python_files
+
+pytestmark = pytest.mark.slow
 
 DIVERGENCE = (ROOT / "docs" / "divergence.md").read_text()
 LISTED = set(re.findall(r"`([^`]+)`", DIVERGENCE))

@@ -15,7 +15,7 @@ from highwater.net.client import CallFailed
 from highwater.sim.client import Client
 from highwater.sim.faults.permitted import Permitted
 from highwater.sim.producer import Producer
-from highwater.sim.reader import Page, Reader
+from highwater.sim.reader import Page, Reader, ServedDamage
 from highwater.sim.shape import PARTITIONS, TopicShape
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
@@ -42,6 +42,10 @@ class Witness(Protocol):
 
     def is_deposed(self, tp: TopicPartition, broker: Endpoint) -> bool:
         """Whether the controller has another leader by now, or none."""
+        ...
+
+    def is_alone(self, tp: TopicPartition) -> bool:
+        """Whether at most one replica is in sync. Damage of the only copy is reported to readers."""
         ...
 
 
@@ -131,6 +135,7 @@ class Load:
         offsets = dict.fromkeys(self._partitions, 0)
         while not self.over:
             partition = random.choice(self._partitions)
+            was_alone = self._witness.is_alone(partition)
             try:
                 if random.random() < 0.2:
                     await self._ask_latest(client, partition)
@@ -144,7 +149,7 @@ class Load:
                         self._out_of_range.append((partition, offsets[partition]))
                     offsets[partition] = await self._begin_again(reader, partition)
                 elif failed.code is Code.CORRUPT_MESSAGE:
-                    self.wrong.append(failed.message)
+                    self.judge_damage(failed, was_alone or self._witness.is_alone(partition))
                 await client.back_off()
             except CallFailed:
                 client.forget_leaders()
@@ -155,6 +160,11 @@ class Load:
                 offsets[partition] = page.next_offset if random.random() < 0.9 else 0
                 await asyncio.sleep(random.uniform(0.005, 0.05))
         client.close()
+
+    def judge_damage(self, failed: KafkaError, of_only_copy: bool) -> None:
+        """Damage is never served. A leader that has it gives way to another copy; the only copy reports it."""
+        if isinstance(failed, ServedDamage) or not of_only_copy:
+            self.wrong.append(f"{failed.code.name}: {failed.message}")
 
     async def seek(self, client: Client) -> None:
         """Looks up offsets by timestamp, again and again. That reads files, even while they change."""

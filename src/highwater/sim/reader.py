@@ -28,6 +28,13 @@ class Page(NamedTuple):
     log_start: int
 
 
+class ServedDamage(KafkaError):
+    """A batch came whose checksum is wrong. A broker that finds damage may say so, but it must not serve it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Code.CORRUPT_MESSAGE, message)
+
+
 class Reader:
     """Reads by offset, from the leader, what is committed."""
 
@@ -51,9 +58,7 @@ class Reader:
         after = offset
         for at, size, header in records.walk(data):
             if not records.is_intact(data[at : at + size]):
-                raise KafkaError(
-                    Code.CORRUPT_MESSAGE, f"{partition} at {header.base_offset}: served with a bad checksum"
-                )
+                raise ServedDamage(f"{partition} at {header.base_offset}: served with a bad checksum")
             after = header.last_offset + 1
             for record in records.iterate_all(data[at : at + size]):
                 if record.offset >= offset:

@@ -210,6 +210,10 @@ class Watch:
         leader = None if part is None else self._cluster.members.get(f"n{part.leader}")
         return leader is None or leader.broker != broker
 
+    def is_alone(self, tp: TopicPartition) -> bool:
+        part = None if self.truth is None else self.truth.topics.partition(tp.topic, tp.partition)
+        return part is None or len(part.isr) <= 1
+
     def end_reported(self, tp: TopicPartition, epoch: int, end: int) -> None:
         """A reader got the end offset of a partition."""
         self._reported_ends[tp] = ReportedEnd(epoch, end)

@@ -16,6 +16,8 @@ from tests.unit.broker.reconfiguring import LARGE, TOPIC, alter, log_of
 from tests.unit.broker.test_compaction import COMPACT
 from tests.unit.broker.test_divergence import produce
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = {
     "INT": ["2147483647", "-2147483648", "-1", "0", "1"],
     "LONG": ["9223372036854775807", "-9223372036854775808", "-1", "0", "1"],

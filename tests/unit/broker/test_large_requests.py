@@ -28,6 +28,8 @@ from highwater.wire.messages.metadata_response import MetadataResponse
 from highwater.wire.messages.request_header import RequestHeader
 from tests.unit.broker.living import NODE, Living
 
+pytestmark = pytest.mark.slow
+
 BROKER, CONTROLLER = 9092, 9093
 LONGEST = 32_000
 """Of strings that any request may have."""

@@ -12,6 +12,8 @@ import pytest
 
 from highwater.net.registry import Role
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -17,6 +17,8 @@ from highwater.cli import complaints, diagnosis, main
 from highwater.client import connection
 from highwater.cluster import Cluster
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from click.testing import CliRunner, Result
 from highwater.cli import main
 from highwater.cluster import Cluster
 
+pytestmark = pytest.mark.slow
+
 CREATED = "it is created, if the cluster lets clients do that (auto.create.topics.enable)"
 
 

@@ -12,6 +12,8 @@ from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.readiness import words_on
 from highwater.model import NodeId
 
+pytestmark = pytest.mark.slow
+
 DEAF = {"max.connections.per.ip.overrides": "127.0.0.1:0"}
 """No voter lets another in: nobody is ever ready."""
 

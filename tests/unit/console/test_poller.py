@@ -6,7 +6,11 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from highwater.console.poller import Poller
+
+pytestmark = pytest.mark.slow
 
 
 class Counted:

@@ -10,6 +10,8 @@ import pytest
 
 from highwater.kernel import KEY_MISSING, MAX_FAULTS, TIMESTAMP_OUT_OF_RANGE, BadRecords, Record, Section, Wanted, pure
 
+pytestmark = pytest.mark.slow
+
 try:
     from highwater.kernel import _fast
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from highwater.kernel import BadRecords, NewRecord, Section, Wanted, pure
 from tests.wire.record_samples import damaged, some_records
 
+pytestmark = pytest.mark.slow
+
 fast = pytest.importorskip("highwater.kernel._fast", reason="the Cython kernel was not built")
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -17,6 +17,8 @@ from highwater.pipeline.decode import Decoded, Decoding, JsonDecoder, NullValues
 from highwater.pipeline.decode.json_values import FEW
 from tests.unit.pipeline.json_rows import RICH, anything, as_json, finite, rich, text
 
+pytestmark = pytest.mark.slow
+
 ORIGIN = Origin("orders", 3)
 FLAT = "id BIGINT NOT NULL, name STRING, ok BOOLEAN, amount DOUBLE, small TINYINT"
 

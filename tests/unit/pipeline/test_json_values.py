@@ -17,6 +17,8 @@ from highwater.pipeline.decode.cells import Misfit, RowReader
 from highwater.pipeline.decode.json_values import FEW, JsonReader
 from tests.unit.pipeline.json_rows import RICH, anything, as_json, rich
 
+pytestmark = pytest.mark.slow
+
 literals = (
     anything.map(json.dumps)
     | rich.flatmap(lambda row: st.sampled_from(list(row.values()))).map(as_json)

@@ -17,6 +17,8 @@ from highwater.pipeline.checkpoint import Checkpoint
 from highwater.pipeline.project import write_project
 from highwater.pipeline.yaml_file import load
 
+pytestmark = pytest.mark.slow
+
 WAIT_SECONDS = 120.0
 PIPELINE = """name: orders
 source:

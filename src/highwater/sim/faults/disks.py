@@ -70,11 +70,13 @@ class Disks:
     def excuses(self, member: SimNode, failed: BaseException) -> bool:
         """Whether a node may end: if its metadata could not be stored, or if its disk fails while it starts."""
         struck = self._sim.storage(member.name).struck
-        if not _is_of_a_disk(failed):
-            return False
-        if not member.serves:
-            return bool(struck)
-        return any(strike.path.match(f"{METADATA}/*") for strike in struck)
+        may_end = _is_of_a_disk(failed) and any(
+            not member.serves or strike.path.match(f"{METADATA}/*") for strike in struck
+        )
+        if may_end and self._scene.over:
+            # It was struck before everything healed, and nothing else starts it again.
+            self._outages.start_again(member.name)
+        return may_end
 
     # A disk that refuses
 

@@ -230,6 +230,14 @@ class Outages:
             self._cluster.note(name, "starts")
             self._cluster.start(name)
 
+    def start_again(self, name: str) -> None:
+        """Soon, also after the end of the faults: for a node that could not start."""
+        self._sim.at(self._sim.now + 0.05, self._start_if_down, name)
+
+    def _start_if_down(self, name: str) -> None:
+        if not self._cluster.is_up(name):
+            self._cluster.start(name)
+
     # Pauses
 
     def _pause(self, name: str, until: float) -> None:

@@ -94,7 +94,7 @@ class Spoiling:
         self._scene.say(f"{member.name}: {path.name} is put back, for it does not start without: {failed}")
         self._scene.count("starts refused for a spoiled file", "a node that starts")
         self._scene.sim.storage(member.name).spoil(path, before)
-        self._scene.sim.at(self._scene.sim.now + 0.05, self._start, member.name)
+        self._outages.start_again(member.name)
         return True
 
     def is_missed(self, member: SimNode) -> bool:
@@ -109,11 +109,6 @@ class Spoiling:
         path, before = self._sound.pop(name)
         self._scene.cluster.note("story", f"{name}: {path} is put back")
         self._scene.sim.storage(name).spoil(path, before)
-
-    def _start(self, name: str) -> None:
-        """Also after the end of the faults."""
-        if not self._scene.cluster.is_up(name):
-            self._scene.cluster.start(name)
 
 
 def _is_named(path: PurePath, failed: BaseException | None) -> bool:

@@ -23,6 +23,8 @@ from highwater.cli.demo.summary import explain
 from highwater.cli.demo.verdict import Judgement, Sums, judge_in_parts, revenue_of
 from highwater.model import TopicPartition
 
+pytestmark = pytest.mark.slow
+
 ALL = frozenset(PARTITIONS)
 ORDERS = [order_of(number) for number in range(30)]
 SENDS = [

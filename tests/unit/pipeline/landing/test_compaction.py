@@ -15,6 +15,8 @@ from highwater.pipeline.landing.compaction import FEWEST, SmallFile, groups
 from highwater.pipeline.landing.table import Table
 from tests.unit.pipeline.landing.tables import grow_old, ids, listed, reaching, staged
 
+pytestmark = pytest.mark.slow
+
 TARGET = 1 << 20
 KINDS = pytest.mark.parametrize("kind", ["delta", "iceberg"])
 

@@ -13,6 +13,8 @@ from highwater.pipeline.landing.rule import LandingError
 from highwater.pipeline.landing.table import Table
 from tests.unit.pipeline.landing.tables import SCHEMA, numbered, read, staged
 
+pytestmark = pytest.mark.slow
+
 WIDER = pa.schema([*SCHEMA, pa.field("price", pa.decimal128(10, 2)), pa.field("tags", pa.list_(pa.string()))])
 
 

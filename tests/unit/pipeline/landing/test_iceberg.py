@@ -22,6 +22,8 @@ from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.landing.rule import Batch, Known
 from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, numbered, staged
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyiceberg.table import Table as OpenTable
 

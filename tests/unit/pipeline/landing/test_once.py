@@ -13,6 +13,8 @@ from highwater.pipeline.landing.rule import NEVER, LandingError
 from highwater.pipeline.landing.table import Table
 from tests.unit.pipeline.landing.tables import SCHEMA, ids, listed, numbered, staged
 
+pytestmark = pytest.mark.slow
+
 
 def test_rows_show_when_they_are_committed_and_not_before(table: Table, kind: str, path: Path) -> None:
     files = staged(table, range(3))

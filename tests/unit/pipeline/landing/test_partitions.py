@@ -36,6 +36,8 @@ from highwater.pipeline.landing.table import StagedFile, Table
 from highwater.pipeline.selection import BadOption
 from tests.unit.pipeline.landing.tables import reaching, read
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("country", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("day", pa.date32())]
 )

@@ -16,6 +16,8 @@ from highwater.pipeline.landing.rule import Fenced, LandingError, Misfit
 from highwater.pipeline.landing.table import Table
 from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, listed, numbered, reaching, staged
 
+pytestmark = pytest.mark.slow
+
 ORDERS = Log("orders", "an-id", 0)
 
 

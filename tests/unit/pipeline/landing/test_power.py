@@ -12,6 +12,8 @@ from highwater.pipeline.landing.delta import DeltaTable
 from tests.unit.pipeline.landing.power import Disk, watched
 from tests.unit.pipeline.landing.tables import FORMATS, SCHEMA, ids, reaching, staged, table_of
 
+pytestmark = pytest.mark.slow
+
 
 def rows_after(disk: Disk, path: Path, kind: str, *, with_all_names: bool) -> Counter[int]:
     """Of the table as the next driver finds it; then that one lands the batch, if the table does not have it."""
