@@ -26,7 +26,7 @@ from highwater.controller.features import SUPPORTED, bootstrap_records, unsuppor
 from highwater.log.home import Home, open_home
 from highwater.metadata.changes import Changes
 from highwater.metadata.cluster import MetadataImage
-from highwater.model import Endpoint
+from highwater.model import Endpoint, Uuid
 from highwater.net.api_versions import Features
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.http import HttpServer, NoPage, Page, Query
@@ -78,11 +78,14 @@ class Node:
         self.raft = RaftNode(world, config, home.cluster_id, self.deadlines)
         self.controller: ActiveController | None = None
         self.role: BrokerRole | None = None
+        incarnation = Uuid(world.random("incarnation").randbytes(16))
         if config.is_controller:
-            self.controller = ActiveController(world, config, self.raft, bootstrap_records(), self.deadlines)
+            self.controller = ActiveController(
+                world, config, self.raft, bootstrap_records(), self.deadlines, incarnation if config.is_broker else None
+            )
         if config.is_broker:
             features = dict(SUPPORTED)
-            broker = assemble(world, config, home, features, self.deadlines, self._controller_endpoint)
+            broker = assemble(world, config, home, incarnation, features, self.deadlines, self._controller_endpoint)
             self.role = BrokerRole(config, broker)
         self.broker = None if self.role is None else self.role.broker
         self.server = Server(world, list(self._listeners()), _limits(config, world.net.room))

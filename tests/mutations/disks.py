@@ -96,18 +96,10 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F148",
-        "tests/unit/groups/test_loading.py::test_offsets_that_an_open_transaction_holds_go_with_their_topic",
-        "src/highwater/groups/removal.py",
-        "self._held = offsets.held()",
-        "self._held: dict[str, dict[TopicPartition, CommittedOffset]] = {}",
-    ),
-    Mutation(
-        "F148",
-        "tests/unit/groups/test_loading.py::"
-        "test_an_offset_of_the_next_topic_of_a_name_stays_where_a_transaction_holds_one_of_the_last",
-        "src/highwater/groups/tombstones.py",
-        "return committed is offset or (committed is None and self._queue.offsets.is_held(self._group_id, place))",
-        "return committed is offset or self._queue.offsets.is_held(self._group_id, place)",
+        "tests/unit/groups/test_loading.py::test_a_transaction_that_is_still_open_when_all_is_loaded_counts_as_aborted",
+        "src/highwater/groups/offsets.py",
+        "self.end_transaction(producer, commit=False)",
+        "self.end_transaction(producer, commit=True)",
     ),
     Mutation(
         "F149",

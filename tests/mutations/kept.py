@@ -225,7 +225,7 @@ MUTATIONS: list[Mutation] = [
         "F43",
         f"{_TOMBSTONES}::test_an_offset_that_is_committed_after_its_topic_was_deleted_is_of_the_next_one_and_stays",
         "src/highwater/groups/tombstones.py",
-        "elif self._is_there(committed.get(place), place, offset) and self._is_due(place, now):",
+        "elif committed.get(place) is offset and self._is_due(place, now):",
         "elif place in committed and self._is_due(place, now):",
     ),
     Mutation(

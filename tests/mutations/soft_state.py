@@ -69,6 +69,37 @@ MUTATIONS = [
         "self.liveness._sessions.pop(before.id)\nself.liveness.begin_missing = lambda brokers, now: None",
     ),
     Mutation(
+        "F471",  # the living broker of a new controller counts as dead, and another may take its place
+        "tests/scenarios/test_own_broker.py::"
+        "test_a_second_broker_with_the_id_of_the_new_controllers_own_broker_is_refused",
+        "src/highwater/active_controller/broker_watch.py",
+        "if before is not None and own_broker not in (None, before.incarnation):",
+        "if before is not None and own_broker is not None:",
+    ),
+    Mutation(
+        "F472",  # a voter that starts again knows only the last voters, and forgets them when it cuts its log
+        "tests/scenarios/test_voters_after_a_cut.py::"
+        "test_a_voter_that_cuts_off_its_own_change_of_address_remains_a_voter",
+        "src/highwater/raft_node/metadata_loader.py",
+        "found.voters += voters_in(header, data)",
+        "found.voters = voters_in(header, data) or found.voters",
+    ),
+    Mutation(
+        "F473",  # a request that comes after a write was overdue waits for ever
+        "tests/unit/coordinator/test_tenure.py::"
+        "test_a_write_that_stays_uncommitted_is_overdue_again_for_the_requests_that_came_later",
+        "src/highwater/coordinator/tenure.py",
+        "late = self._deadlines.add(self._commit_seconds(), overdue)",
+        "late = None",
+    ),
+    Mutation(
+        "F474",  # a deletion is acknowledged before the tombstone of an earlier one is committed
+        "tests/unit/groups/test_removal.py::test_a_second_deletion_of_an_offset_waits_for_the_first",
+        "src/highwater/groups/removal.py",
+        "elif self._offsets.is_writing(group.id, place):",
+        "elif False:",
+    ),
+    Mutation(
         "F272",  # a rebalance elects who is being fenced, and that is undone, without end
         "tests/unit/active_controller/test_active_controller.py::"
         "test_a_rebalance_waits_while_the_preferred_leader_is_being_fenced",

@@ -27,7 +27,7 @@ from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import Pieces
 from highwater.metadata.records import encoding
 from highwater.metadata.replay import applying
-from highwater.model import Epoch, Offset
+from highwater.model import Epoch, Offset, Uuid
 from highwater.net.context import RequestContext
 from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import Leadership
@@ -54,10 +54,13 @@ class ActiveController:
         raft: RaftNode,
         bootstrap: Sequence[Message],
         deadlines: DeadlineQueue,
+        own_broker: Uuid | None,
     ) -> None:
+        """`own_broker` is the incarnation of the broker in this process, if there is one."""
         self.world = world
         self._config = config
         self.raft = raft
+        self._own_broker = own_broker
         self._bootstrap = bootstrap
         self.deadlines = deadlines
         self.random = world.random("controller")
@@ -286,7 +289,7 @@ class ActiveController:
         self._head = self.raft.committed
         self.owes_elections = True
         self._no_room_since = None
-        self.watch.activate(self._config.node_id, self._config.is_broker)
+        self.watch.activate(self._config.node_id, self._own_broker)
         self.decide_alone(partial(self._begin_epoch, epoch))
         self.last_append = self.world.clock.monotonic()
         self._clockwork.start()

@@ -40,13 +40,14 @@ class BrokerWatch:
         """The connections on which brokers send their heartbeats. If one closes, that is a hint."""
         self._fencings: set[tuple[NodeId, int]] = set()
 
-    def activate(self, own: NodeId, is_broker: bool) -> None:
-        """The controller is active from now on. `own` is the node that it runs on."""
+    def activate(self, own: NodeId, own_broker: Uuid | None) -> None:
+        """The controller is active from now on. `own` is the node that it runs on, and `own_broker` is the incarnation
+        of the broker in this process, if there is one."""
         self._fencings.clear()
         brokers = self._controller.head.brokers
         self.liveness.activate(brokers, self._world.clock.monotonic())
         before = brokers.get(own)
-        if before is not None and is_broker:
+        if before is not None and own_broker not in (None, before.incarnation):
             # This process is that broker and holds the lock of its directory, so the incarnation before it is dead. But
             # this broker may take long to open its logs and register. So the session of the dead one still ends in
             # time, and others lead its partitions then.

@@ -39,10 +39,12 @@ def assemble(
     world: World,
     config: NodeConfig,
     home: Home,
+    incarnation: Uuid,
     features: dict[str, VersionRange],
     deadlines: DeadlineQueue,
     controller_endpoint: Callable[[], Endpoint | None],
 ) -> Broker:
+    """Each start of a broker is a new incarnation."""
     node_id, clock = config.node_id, world.clock
     metadata = AppliedMetadata(config, home.cluster_id, deadlines)
 
@@ -51,7 +53,7 @@ def assemble(
 
     controller = channel(f"broker-{node_id}")
     heartbeats = channel(f"broker-{node_id}-heartbeat")
-    lifecycle = _lifecycle(world, config, home, features, heartbeats, metadata)
+    lifecycle = _lifecycle(world, config, home, incarnation, features, heartbeats, metadata)
 
     def broker_epoch() -> int:
         return lifecycle.epoch
@@ -80,7 +82,7 @@ def assemble(
         in_sync=InSync(clock.monotonic, lambda: _longest_lag(metadata.config), isr_changes.ask),
         doubts=doubts,
         departed=Departed(clock),
-        fetchers=_fetchers(world, deadlines, metadata, lifecycle.incarnation, doubts, store, throttles.follower),
+        fetchers=_fetchers(world, deadlines, metadata, incarnation, doubts, store, throttles.follower),
         throttles=throttles,
         sessions=FetchSessions(sessions, world.random("fetch-sessions")),
         follower_fetches=FollowerFetches(clock.monotonic),
@@ -93,16 +95,16 @@ def _lifecycle(
     world: World,
     config: NodeConfig,
     home: Home,
+    incarnation: Uuid,
     features: dict[str, VersionRange],
     heartbeats: ControllerChannel,
     metadata: AppliedMetadata,
 ) -> Lifecycle:
-    """Each start of a broker is a new incarnation."""
     return Lifecycle(
         world,
         config,
         home.cluster_id,
-        Uuid(world.random("incarnation").randbytes(16)),
+        incarnation,
         home.directory_id,
         features,
         heartbeats,

@@ -180,13 +180,18 @@ class Tenure(Generic[M]):
             while self._effects:
                 effect = self._effects.popleft()
                 if isinstance(effect, Answer):
-                    self._answer(effect.token, effect.response)
+                    self._give(effect)
                 elif self.state is TenureState.ACTIVE:
                     self._write(effect)
         finally:
             self._busy = False
         self._arm()
         self._take_turn()
+
+    def _give(self, answer: Answer) -> None:
+        """One answer that fails must not end the effects after it: they are writes and answers of other clients."""
+        with self._world.failures.boundary("connection", f"an answer of {self._partition.tp}"):
+            self._answer(answer.token, answer.response)
 
     def _take_turn(self) -> None:
         """Long work is done in pieces, with a turn of the loop between them. All partitions share these turns."""
@@ -214,7 +219,10 @@ class Tenure(Generic[M]):
         late: Deadline | None = None
 
         def overdue() -> None:
+            nonlocal late
             if self.state is TenureState.ACTIVE:
+                # It is overdue again and again: requests that come later wait for this write, too.
+                late = self._deadlines.add(self._commit_seconds(), overdue)
                 self.carry_out(self.machine.overdue(write, self.now))
 
         def committed(code: Code) -> None:
@@ -265,4 +273,4 @@ class Tenure(Generic[M]):
         if was is TenureState.ACTIVE:
             for effect in self.machine.resigned(self.now):
                 assert isinstance(effect, Answer), "a machine that resigns must not write"
-                self._answer(effect.token, effect.response)
+                self._give(effect)

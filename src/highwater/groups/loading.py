@@ -52,6 +52,11 @@ class Loading:
         for group_id in self._offsets.end_transaction(producer_id, commit=commit):
             self._know(group_id)
 
+    def abort_open(self) -> list[int]:
+        """Ends the transactions whose end is not in the log, and returns their producers. No coordinator of
+        transactions will ever end them, and consumers would wait for their offsets for ever."""
+        return self._offsets.abort_open()
+
     def _replay_offset(self, key: bytes, value: bytes | None, producer_id: int) -> None:
         group_id, place = read_offset_key(key)
         if value is None:

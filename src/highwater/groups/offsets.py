@@ -161,13 +161,12 @@ class OffsetTable:
         return place in self._writing_at.get(group, ())
 
     def places(self, group: str) -> list[TopicPartition]:
-        """All places for which the group has an offset, or may have one when writes and transactions end."""
+        """All places for which the group has an offset, or may have one when writes end."""
         seen = dict.fromkeys(self.of(group))
         seen.update(dict.fromkeys(self._writing_at.get(group, ())))
-        seen.update(dict.fromkeys(place for held in self._held.values() for name, place in held if name == group))
         return list(seen)
 
-    # Transactions: their offsets count when the commit marker is written
+    # Transactions of a log that is being loaded: their offsets count when the commit marker is there
 
     def hold(self, producer_id: int, group: str, place: TopicPartition, offset: CommittedOffset) -> None:
         self._order += 1
@@ -193,16 +192,12 @@ class OffsetTable:
             self._orders.clear()
         return done
 
-    def held(self) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """Offsets in open transactions, by group. If several transactions hold one place, it is the last one's."""
-        found: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        for each in self._held.values():
-            for (group, place), held in each.items():
-                found.setdefault(group, {})[place] = held.offset
-        return found
-
-    def is_held(self, group: str, place: TopicPartition) -> bool:
-        return any((group, place) in held for held in self._held.values())
+    def abort_open(self) -> list[int]:
+        """Drops the offsets of the transactions that are still open, and returns their producers."""
+        producers = list(self._held)
+        for producer in producers:
+            self.end_transaction(producer, commit=False)
+        return producers
 
 
 def _size_of(changes: Mapping[TopicPartition, CommittedOffset | None]) -> int:

@@ -70,7 +70,7 @@ class OffsetReading:
         """A request for stable offsets (KIP-447) waits for the commits that are being written."""
         written = self._offsets.last_written(request.group_id) if require_stable else None
         if written is None:
-            self._outbox.answer(caller, self._read(request, require_stable))
+            self._outbox.answer(caller, self._read(request))
         else:
             written.when_settled(lambda code: self._resume(request, caller, code))
 
@@ -79,9 +79,9 @@ class OffsetReading:
             # Not COORDINATOR_NOT_AVAILABLE: consumers before 3.9 do not expect it here.
             self._outbox.answer(caller, refused_fetch(request, Code.NOT_COORDINATOR, caller.version))
         else:
-            self._outbox.answer(caller, self._read(request, True))
+            self._outbox.answer(caller, self._read(request))
 
-    def _read(self, request: OffsetFetchRequestGroup, require_stable: bool) -> OffsetFetchResponseGroup:
+    def _read(self, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
         committed = self._offsets.of(request.group_id)
         asked = _all_of(committed) if request.topics is None else request.topics
         response = OffsetFetchResponseGroup(group_id=request.group_id)
@@ -90,12 +90,9 @@ class OffsetReading:
             response.topics.append(answered)
             for partition in topic.partition_indexes:
                 place = TopicPartition(topic.name, partition)
-                if require_stable and self._offsets.is_held(request.group_id, place):
-                    answered.partitions.append(_partition(partition, None, Code.UNSTABLE_OFFSET_COMMIT))
-                else:
-                    offset = committed.get(place)
-                    current = offset is not None and _is_same_topic(offset.topic_id, topic.topic_id)
-                    answered.partitions.append(_partition(partition, offset if current else None))
+                offset = committed.get(place)
+                current = offset is not None and _is_same_topic(offset.topic_id, topic.topic_id)
+                answered.partitions.append(_partition(partition, offset if current else None))
         return response
 
 

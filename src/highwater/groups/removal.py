@@ -10,7 +10,7 @@ from highwater.effects import Caller, Now, Outbox
 from highwater.errors import Code
 from highwater.groups.deadlines import Deadlines, RetentionCheck
 from highwater.groups.group import Group
-from highwater.groups.offsets import OffsetTable
+from highwater.groups.offsets import OffsetChanges, OffsetTable
 from highwater.groups.records import CommittedOffset
 from highwater.groups.refusals import translated
 from highwater.groups.registry import Registry
@@ -29,6 +29,9 @@ from highwater.wire.messages.offset_delete_response import (
 
 MOST_GIVEN_UP: Final = 10_000
 """The most offsets of OffsetDelete requests that may wait for their tombstones. Further requests are refused."""
+
+_STILL_GOING: Final = Code.COORDINATOR_NOT_AVAILABLE
+"""A group is being removed, and its tombstones may still fail. Clients ask again."""
 
 
 class Deletion:
@@ -87,7 +90,8 @@ class Removal:
             self._outbox.answer(caller, OffsetDeleteResponse(error_code=refusal))
             return
         response = OffsetDeleteResponse()
-        doomed: dict[TopicPartition, CommittedOffset | None] = {}
+        doomed: dict[TopicPartition, CommittedOffset] = {}
+        vanishing: OffsetChanges | None = None
         for topic in request.topics:
             refusal = Code.GROUP_SUBSCRIBED_TO_TOPIC if group.reads(topic.name) else Code.NONE
             partitions = [partition.partition_index for partition in topic.partitions]
@@ -96,10 +100,16 @@ class Removal:
             for partition in () if refusal else partitions:
                 place = TopicPartition(topic.name, partition)
                 offset = self._offsets.last(group.id, place)
-                if offset is not None or self._offsets.is_held(group.id, place):
+                if offset is not None:
                     doomed[place] = offset
+                elif self._offsets.is_writing(group.id, place):
+                    vanishing = self._offsets.last_written(group.id)
         reply = Reply(self._outbox, caller, response, lambda code: OffsetDeleteResponse(error_code=translated(code)))
-        self.tombstones.add(OffsetsGivenUp(self.tombstones, group.id, doomed, reply))
+        if vanishing is None:
+            self.tombstones.add(OffsetsGivenUp(self.tombstones, group.id, doomed, reply))
+        else:
+            # An earlier tombstone is not committed yet. If it fails, the offset is there again, and has to go now.
+            vanishing.when_settled(lambda code: reply.send(code) if code else self.delete_offsets(request, caller))
 
     # Retention
 
@@ -132,7 +142,7 @@ class Removal:
 
     def _is_unused(self, group: Group, place: TopicPartition, now: Now) -> bool:
         offset = self._offsets.of(group.id).get(place)
-        if offset is None or group.reads(place.topic) or self._is_in_motion(group.id, place):
+        if offset is None or group.reads(place.topic) or self._offsets.is_writing(group.id, place):
             return False
         since_ms = _unused_since(group, offset)
         if since_ms is None:
@@ -141,9 +151,6 @@ class Removal:
         if offset.expire_ms >= 0:
             return aged_ms >= offset.expire_ms
         return aged_ms - since_ms >= self._settings.offsets_retention_ms
-
-    def _is_in_motion(self, group_id: str, place: TopicPartition) -> bool:
-        return self._offsets.is_writing(group_id, place) or self._offsets.is_held(group_id, place)
 
     # Topics: an offset without a topic id belongs to any topic of its name
 
@@ -180,14 +187,13 @@ class Known:
         self._offsets = offsets
         self._since = offsets.watch()
         self._written = offsets.writes()
-        self._held = offsets.held()
-        self.groups = list(dict.fromkeys((*offsets.groups(), *self._held)))
+        self.groups = offsets.groups()
 
     def of(self, group_id: str) -> list[Doomed]:
         since = self._since.places
         there = self._offsets.of(group_id).items()
         known: list[Doomed] = [each for each in there if (group_id, each[0]) not in since]
-        for changes in (*self._written.get(group_id, ()), self._held.get(group_id, {})):
+        for changes in self._written.get(group_id, ()):
             known += [(place, offset) for place, offset in changes.items() if offset is not None]
         return known
 
@@ -198,14 +204,18 @@ class Known:
 def _refusal_of_offsets(group: Group | None, group_id: str) -> Code:
     if not group_id:
         return Code.INVALID_GROUP_ID
-    if group is None or group.state is State.DEAD:
+    if group is None:
         return Code.GROUP_ID_NOT_FOUND
+    if group.state is State.DEAD:
+        return _STILL_GOING
     return Code.NONE if group.state is State.EMPTY or group.is_consumer else Code.NON_EMPTY_GROUP
 
 
 def _refusal_of_delete(group: Group | None) -> Code:
-    if group is None or group.state is State.DEAD:
+    if group is None:
         return Code.GROUP_ID_NOT_FOUND
+    if group.state is State.DEAD:
+        return _STILL_GOING
     return Code.NONE if group.state is State.EMPTY else Code.NON_EMPTY_GROUP
 
 

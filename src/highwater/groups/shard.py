@@ -7,6 +7,7 @@ input.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -37,6 +38,7 @@ from highwater.wire.messages.offset_fetch_request import OffsetFetchRequestGroup
 from highwater.wire.messages.sync_group_request import SyncGroupRequest
 from highwater.wire.messages.sync_group_response import SyncGroupResponse
 
+_log = logging.getLogger(__name__)
 EXPIRED_AT_ONCE: Final = 250
 """The most deadlines and effects together that one call of `expired` handles."""
 
@@ -75,6 +77,8 @@ class GroupShard:
 
     def loaded(self, now: Now) -> list[Effect]:
         """Everything is replayed. The sessions of the loaded members begin now."""
+        for producer_id in self._loading.abort_open():
+            _log.warning("the open transaction of producer %d is aborted: nobody will end it", producer_id)
         for group in list(self._registry):
             for member in group.members.values():
                 self._rebalance.renew(group, member, now)

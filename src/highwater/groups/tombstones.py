@@ -153,7 +153,7 @@ class OffsetsEnding:
             place, offset = self._left.popleft()
             if offsets.is_writing(group_id, place):
                 self._moving.append((place, offset))
-            elif self._is_there(committed.get(place), place, offset) and self._is_due(place, now):
+            elif committed.get(place) is offset and self._is_due(place, now):
                 due[place] = offset
         left = deque(due)
         changes, _ = _cut(group_id, left, most_bytes)
@@ -165,10 +165,6 @@ class OffsetsEnding:
             self._queue.outbox.write(self._stored.records(), self, about)
         else:
             self._go_on(now)
-
-    def _is_there(self, committed: CommittedOffset | None, place: TopicPartition, offset: CommittedOffset) -> bool:
-        """An offset in an open transaction is removed, too, unless another offset was committed after it."""
-        return committed is offset or (committed is None and self._queue.offsets.is_held(self._group_id, place))
 
     def _go_on(self, now: Now) -> None:
         if self._left:
@@ -203,7 +199,7 @@ class OffsetsGivenUp:
         self,
         queue: Tombstones,
         group_id: str,
-        doomed: Mapping[TopicPartition, CommittedOffset | None],
+        doomed: Mapping[TopicPartition, CommittedOffset],
         reply: Reply,
     ) -> None:
         self._queue = queue
@@ -215,7 +211,7 @@ class OffsetsGivenUp:
 
     def write(self, most_bytes: int) -> None:
         offsets, group_id = self._queue.offsets, self._group_id
-        due: dict[TopicPartition, CommittedOffset | None] = {}
+        due: dict[TopicPartition, CommittedOffset] = {}
         for _ in range(min(AT_ONCE, len(self._left))):
             place, offset = self._left.popleft()
             if offsets.last(group_id, place) is offset:

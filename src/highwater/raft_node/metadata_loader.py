@@ -36,15 +36,8 @@ class LoadedMetadata:
     recovery_point: Offset
     election: ElectionState | None
     batches: list[CommittedBatch] = field(default_factory=list)
-    voters: VoterSet | None = None
-    voters_offset: Offset = -1
-    log_has_voters: bool = False
-    """False if the voters come from the snapshot only."""
-
-    @property
-    def is_bootstrap(self) -> bool:
-        """Whether the snapshot is the one that formatting wrote."""
-        return self.snapshot is not None and self.snapshot.position.offset == 0
+    voters: list[tuple[Offset, VoterSet]] = field(default_factory=list)
+    """The set of the snapshot and all sets in the log, oldest first: a truncation may bring each of them back."""
 
 
 def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, LoadedMetadata]:
@@ -77,9 +70,9 @@ def load_metadata(disk: Disk, directory: PurePath) -> Generator[Step, None, Load
         raise _corrupt(directory, f"begins at {loaded.log_start}, and no whole snapshot reaches up to there")
     positions = yield from _within_reach(disk, loaded, positions)
     found = LoadedMetadata(loaded, positions, newest, synced, election)
-    if newest is not None:
-        found.voters = newest.voters
-        found.voters_offset = newest.position.offset - 1
+    if newest is not None and newest.voters is not None:
+        # In the snapshot that formatting writes, at offset 0, this is NEVER_LOGGED.
+        found.voters.append((newest.position.offset - 1, newest.voters))
     yield from _read_log(disk, found, after)
     return found
 
@@ -178,6 +171,5 @@ def _corrupt(directory: PurePath, what: str) -> CorruptLog:
 
 
 def _take(found: LoadedMetadata, header: records.Header, data: memoryview) -> None:
-    for offset, voters in voters_in(header, data):
-        found.voters, found.voters_offset, found.log_has_voters = voters, offset, True
+    found.voters += voters_in(header, data)
     found.batches.append(whole(decoded(header, data)))

@@ -19,7 +19,6 @@ from highwater.metadata.pieces import Pieces
 from highwater.model import Endpoint, Epoch, NodeId, Offset
 from highwater.net.deadlines import DeadlineQueue
 from highwater.quorum import (
-    NEVER_LOGGED,
     Caller,
     EpochStart,
     FetchAnswer,
@@ -80,11 +79,9 @@ class RaftNode:
         self._listeners = listeners
         loaded = await finished(self.world, load_metadata, self.directory)
         self._adopt(loaded)
-        if loaded.voters is None and self._config.is_controller:
+        if not loaded.voters and self._config.is_controller:
             raise RuntimeError(f"{self.directory} names no voters: format the directory first")
-        if loaded.voters is not None:
-            at = loaded.voters_offset if loaded.log_has_voters or not loaded.is_bootstrap else NEVER_LOGGED
-            self._voters.begin_with(at, loaded.voters)
+        self._voters.add(loaded.voters)
         self._peers = Peers(
             self.world,
             self.deadlines,
@@ -234,7 +231,8 @@ class RaftNode:
         changes, last, size = committed
         self.world.clock.call_soon(self._notify, self._opened_with.committed, self.committed, changes)
         position = LogPosition(last.epoch, last.last_offset + 1)
-        self.snapshotter.committed(self.committed, position, self.voters, size, last.timestamp)
+        voters = self._voters.at(last.last_offset)
+        self.snapshotter.committed(self.committed, position, voters, size, last.timestamp)
 
     def _set_timer(self) -> None:
         if self._timer is not None:

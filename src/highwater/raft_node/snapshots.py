@@ -132,7 +132,12 @@ def encode_snapshot(
 
 
 def write_snapshot(
-    disk: Disk, directory: PurePath, image: MetadataImage, position: LogPosition, voters: VoterSet, timestamp: int
+    disk: Disk,
+    directory: PurePath,
+    image: MetadataImage,
+    position: LogPosition,
+    voters: VoterSet | None,
+    timestamp: int,
 ) -> Generator[Step, None, LogPosition]:
     """A job."""
     parts = []

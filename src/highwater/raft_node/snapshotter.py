@@ -50,7 +50,7 @@ class Snapshotter:
         self._idle.set()
 
     def committed(
-        self, image: MetadataImage, position: LogPosition, voters: VoterSet, size: int, timestamp: int
+        self, image: MetadataImage, position: LogPosition, voters: VoterSet | None, size: int, timestamp: int
     ) -> None:
         """The image has everything up to `position`. Writes a snapshot of it if one is due."""
         self._bytes_since += size

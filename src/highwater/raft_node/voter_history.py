@@ -25,6 +25,10 @@ class VoterHistory:
     def add(self, sets: Iterable[tuple[Offset, VoterSet]]) -> None:
         self._sets.extend(sets)
 
+    def at(self, offset: Offset) -> VoterSet | None:
+        """The set in force at `offset`; None if no set is known there."""
+        return next((voters for logged, voters in reversed(self._sets) if logged <= offset), None)
+
     def begin_with(self, offset: Offset, voters: VoterSet) -> None:
         """A snapshot replaces all sets."""
         self._sets = [(offset, voters)]

@@ -43,6 +43,18 @@ def test_a_write_that_is_not_committed_in_time_is_overdue_and_may_be_committed_y
         assert machine.values == {b"a": b"v"}
 
 
+def test_a_write_that_stays_uncommitted_is_overdue_again_for_the_requests_that_came_later() -> None:
+    with Stage() as stage:
+        stage.lead(isr=(ME, OTHER))
+        stage.loaded()
+        stage.put(b"a")
+        stage.sim.advance(2 * COMMIT_SECONDS + 0.5)
+        assert stage.answers == ["a overdue", "a overdue"]
+        stage.follower_has(1)
+        stage.sim.advance(3 * COMMIT_SECONDS)
+        assert stage.answers == ["a overdue", "a overdue", "a committed"]
+
+
 def test_a_write_that_the_partition_refuses_fails_at_once() -> None:
     with Stage(min_insync_replicas=2) as stage:
         stage.lead(isr=(ME, OTHER))

@@ -113,8 +113,8 @@ def test_a_group_whose_deletion_is_being_written_is_dead_and_its_offsets_are_sti
     assert bench.refusal(bench.ask_join()) is Code.COORDINATOR_NOT_AVAILABLE
     assert bench.refusal(bench.ask_leave("m")) is Code.COORDINATOR_NOT_AVAILABLE
     assert bench.refusal(bench.ask_sync("m", 1)) is Code.COORDINATOR_NOT_AVAILABLE
-    assert bench.delete_groups(G) == [Code.GROUP_ID_NOT_FOUND]
-    assert bench.delete_offsets(T0)[0] is Code.GROUP_ID_NOT_FOUND
+    assert bench.delete_groups(G) == [Code.COORDINATOR_NOT_AVAILABLE]
+    assert bench.delete_offsets(T0)[0] is Code.COORDINATOR_NOT_AVAILABLE
     assert bench.offsets() == {T0: 1}
     bench.commit_all()
     assert bench.deleted_codes(token) == [Code.NONE]
@@ -320,6 +320,52 @@ def test_a_group_that_is_deleted_before_retention_has_looked_at_it_is_passed_ove
     assert (bench.offsets("a"), bench.offsets("b")) == ({}, {})
     tombstones = [record.key for record in bench.log[written:]]
     assert len(tombstones) == len(set(tombstones)) == 4, "of each group, its offset and itself"
+
+
+def test_a_second_deletion_of_an_offset_waits_for_the_first() -> None:
+    """The first tombstone may have reached no other replica yet, and the offset would be there again."""
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    first, second = bench.ask_delete_offsets(T0), bench.ask_delete_offsets(T0)
+    assert bench.waits(first) and bench.waits(second)
+    bench.commit_all()
+    for token in (first, second):
+        response = bench.answer(token, OffsetDeleteResponse)
+        assert (response.error_code, response.topics[0].partitions[0].error_code) == (Code.NONE, Code.NONE)
+
+
+def test_a_second_deletion_of_an_offset_is_tried_itself_if_the_first_fails() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    first, second = bench.ask_delete_offsets(T0), bench.ask_delete_offsets(T0)
+    bench.fail(Code.NOT_ENOUGH_REPLICAS)
+    assert bench.answer(first, OffsetDeleteResponse).error_code == Code.COORDINATOR_NOT_AVAILABLE
+    assert bench.waits(second)
+    bench.commit_all()
+    assert (bench.answer(second, OffsetDeleteResponse).error_code, bench.offsets()) == (Code.NONE, {})
+
+
+def test_a_second_deletion_of_an_offset_that_waits_too_long_must_be_sent_again() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    bench.ask_delete_offsets(T0)
+    second = bench.ask_delete_offsets(T0)
+    bench.delay()
+    assert bench.answer(second, OffsetDeleteResponse).error_code == Code.COORDINATOR_NOT_AVAILABLE
+
+
+def test_while_a_group_is_being_deleted_a_second_deletion_must_be_sent_again() -> None:
+    bench = Bench()
+    bench.ask_commit({T0: 1})
+    bench.holds = True
+    bench.ask_delete_groups(G)
+    assert bench.delete_groups(G) == [Code.COORDINATOR_NOT_AVAILABLE]
+    assert bench.delete_offsets(T0)[0] is Code.COORDINATOR_NOT_AVAILABLE
+    bench.commit_all()
+    assert bench.delete_groups(G) == [Code.GROUP_ID_NOT_FOUND]
 
 
 def test_a_read_during_an_overdue_deletion_must_look_for_the_coordinator() -> None:

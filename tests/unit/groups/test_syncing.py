@@ -90,6 +90,20 @@ def test_an_assignment_that_cannot_be_written_starts_another_rebalance(failure: 
     assert bench.state() == "PreparingRebalance"
 
 
+def test_a_member_that_retries_while_the_assignment_is_overdue_is_answered_when_it_is_overdue_again() -> None:
+    bench = Bench()
+    token = bench.ask_join(bench.new_id())
+    bench.pass_time(6)
+    member = bench.joined(token).member_id
+    bench.holds = True
+    bench.ask_sync(member, 1, {member: b"a"})
+    bench.delay()
+    retried = bench.ask_sync(member, 1, {member: b"a"})
+    assert bench.waits(retried)
+    bench.delay()
+    assert bench.refusal(retried) is Code.COORDINATOR_NOT_AVAILABLE
+
+
 def test_while_an_assignment_is_overdue_members_retry_and_get_it_when_it_is_committed() -> None:
     bench = Bench()
     leader, other = completing_group(bench)

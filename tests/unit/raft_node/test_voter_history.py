@@ -35,3 +35,15 @@ def test_a_snapshot_takes_the_place_of_all_sets_before_it() -> None:
     history.begin_with(20, voters(4))
     assert history.cut(20)
     assert history.latest == VoterSet()
+
+
+def test_a_snapshot_gets_the_voters_in_force_at_its_offset() -> None:
+    history = VoterHistory()
+    history.add([(-1, voters(1)), (7, voters(1, 2))])
+    assert (history.at(-1), history.at(6), history.at(7), history.at(8)) == (
+        voters(1),
+        voters(1),
+        voters(1, 2),
+        voters(1, 2),
+    )
+    assert VoterHistory().at(8) is None
