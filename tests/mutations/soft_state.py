@@ -89,8 +89,9 @@ MUTATIONS = [
         "tests/unit/coordinator/test_tenure.py::"
         "test_a_write_that_stays_uncommitted_is_overdue_again_for_the_requests_that_came_later",
         "src/highwater/coordinator/tenure.py",
-        "late = self._deadlines.add(self._commit_seconds(), overdue)",
-        "late = None",
+        "late = self._deadlines.add(self._commit_seconds(), overdue)\n"
+        "self.carry_out(self.machine.overdue(write, self.now))",
+        "self.carry_out(self.machine.overdue(write, self.now))",
     ),
     Mutation(
         "F474",  # a deletion is acknowledged before the tombstone of an earlier one is committed
