@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ from highwater.client import Admin, Client, NewTopic, Producer, ResourceType
 from highwater.client.balance_plan import plan
 from highwater.client.balance_run import carry_out
 from highwater.client.balance_sight import Sight, look
+from highwater.client.balance_watch import reason_to_wait
 from highwater.model import NodeId, TopicPartition
 from tests.apache import Ran
 from tests.cluster.stage import wait_until
@@ -125,8 +130,38 @@ def test_a_new_broker_gets_its_share_a_broker_is_drained_and_an_interrupted_bala
     assert len(records) == sum(range(1, PARTITIONS + 1)) and all(record.value == RECORD for record in records)
 
 
-def _spread_of_leaders(sight: Sight, brokers: tuple[int, ...]) -> int:
-    led = Counter(leader for tp, leader in sight.leaders.items() if tp.topic == "spread")
+@pytest.mark.slow
+def test_a_watch_waits_while_a_broker_is_down_and_acts_when_it_is_back(tmp_path: Path) -> None:
+    with Cluster(brokers=3, config=SETTINGS) as cluster, Client(cluster.bootstrap_servers) as client:
+        Admin(client).create_topics([NewTopic("skewed", -1, -1, [[1, 2]] * 6)])
+        cluster.kill(2)
+        wait_until(lambda: len(Admin(client).describe_cluster().brokers) == 2, "the kill is noticed")
+        printed = tmp_path / "printed"
+        command = [sys.executable, "-m", "highwater", "balance", "--bootstrap-server", cluster.bootstrap_servers]
+        heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with printed.open("w") as out:
+            watch = subprocess.Popen(
+                [*command, "--auto", "--every", "0.2"], stdout=out, stderr=subprocess.STDOUT, preexec_fn=heeding
+            )
+        try:
+            wait_until(lambda: "It waits: broker 2 is down." in printed.read_text(), "it waits")
+            assert reason_to_wait(look(client)) == "broker 2 is down"
+            cluster.start(2)
+            wait_until(lambda: "Done." in printed.read_text(), "it acted")
+            wait_until(lambda: "\nEven." in printed.read_text(), "it is content")
+            assert _spread_of_leaders(look(client), (1, 2, 3), "skewed") <= 1
+        finally:
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(30) == 130, printed.read_text()
+
+
+def test_a_watch_is_not_combined_with_one_plan(cluster: Cluster) -> None:
+    refused = balance(cluster, "--auto", "--drain", "2")
+    assert (refused.rc, refused.stderr) == (1, "--auto cannot be combined with --execute, --drain or --plan\n")
+
+
+def _spread_of_leaders(sight: Sight, brokers: tuple[int, ...], topic: str = "spread") -> int:
+    led = Counter(leader for tp, leader in sight.leaders.items() if tp.topic == topic)
     counts = [led[NodeId(broker)] for broker in brokers]
     return max(counts) - min(counts)
 

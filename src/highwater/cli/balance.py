@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -20,12 +22,15 @@ from highwater.cli.tool import EXIT_CODE, fail, tool
 from highwater.client.balance_plan import Balance, CannotDrain, plan
 from highwater.client.balance_run import MoveFailed, Progress, carry_out
 from highwater.client.balance_sight import Sight, look
+from highwater.client.balance_watch import LEAST_THRESHOLD, reason_to_act, reason_to_wait
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
 from highwater.errors import KafkaError
 from highwater.model import NodeId
 
 AT_A_TIME = 4
+THRESHOLD = 25
+EVERY_SECONDS = 60.0
 PIPED_WIDTH = 200
 
 
@@ -37,6 +42,12 @@ PIPED_WIDTH = 200
               help="How many partitions move at the same time.")  # fmt: skip
 @click.option("--throttle", type=click.IntRange(min=1), metavar="BYTES",
               help="Bytes per second that the moves may take at each broker.")  # fmt: skip
+@click.option("--auto", is_flag=True,
+              help="Keep watching until Ctrl-C, and carry a plan out whenever the brokers are uneven.")  # fmt: skip
+@click.option("--threshold", default=THRESHOLD, show_default=True, type=click.IntRange(LEAST_THRESHOLD),
+              metavar="PERCENT", help="With --auto: how far from the mean a broker may be.")  # fmt: skip
+@click.option("--every", default=EVERY_SECONDS, show_default=True, type=click.FloatRange(0.1), metavar="SECONDS",
+              help="With --auto: how often to look.")  # fmt: skip
 @click.option("--plan", "plan_file", metavar="FILE", help="Write the plan to this file, for `highwater reassign`.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
 def command(context: click.Context, **options: object) -> None:
@@ -44,13 +55,20 @@ def command(context: click.Context, **options: object) -> None:
 
     Few bytes are moved, and no partition gets fewer racks than it has. With --execute the moves are carried out. Ctrl-C
     ends that; the moves under way go on, and the next run takes up the rest.
+
+    --auto waits while a broker is down, while replicas are not in sync and while other moves are under way.
     """
     params = context.params
+    if params["auto"] and (params["execute"] or params["drain"] or params["plan_file"] is not None):
+        fail("--auto cannot be combined with --execute, --drain or --plan")
     servers = require_cluster(params["bootstrap_server"])
     path = params["command_config"]
     try:
         with open_client(servers, load_properties(path) if path else {}, client_id="balance-tool") as client:
-            _balance(client, [NodeId(each) for each in params["drain"]], context)
+            if params["auto"]:
+                _watch(client, context)
+            else:
+                _balance(client, [NodeId(each) for each in params["drain"]], context)
     except (KafkaError, ClientFailure, MoveFailed, CannotDrain, OSError) as error:
         fail(str(error))
 
@@ -75,6 +93,43 @@ def _balance(client: Client, drained: list[NodeId], context: click.Context) -> N
         console.print("Nothing was moved: --execute carries the plan out.")
         return
     _execute(console, client, sight, balance, context.params["at_a_time"], context.params["throttle"])
+
+
+def _watch(client: Client, context: click.Context) -> None:
+    """Looks again and again. A state is told once, when it begins. A failure ends one turn, not the watch."""
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    params, told = context.params, None
+    console.print(f"Watching every {params['every']:g} s for brokers more than {params['threshold']} % from the mean.")
+    try:
+        while True:
+            try:
+                state = _turn(console, client, params)
+            except (KafkaError, ClientFailure, MoveFailed) as error:
+                state = f"It looks again later: {error}"
+            if state != told:
+                told = state
+                console.print(state, highlight=False)
+            time.sleep(params["every"])
+    except KeyboardInterrupt:
+        sys.exit(EXIT_CODE)
+
+
+def _turn(console: Console, client: Client, params: dict[str, Any]) -> str:
+    """Evens the brokers out if that is due and possible. Returns the state that is left."""
+    sight = look(client)
+    waits = reason_to_wait(sight)
+    if waits is not None:
+        return f"It waits: {waits}."
+    acts = reason_to_act(sight, params["threshold"])
+    if acts is None:
+        return "Even."
+    balance = plan(sight.partitions, sight.places)
+    if not balance.targets:
+        return f"Uneven: {acts}. No move would even that out."
+    console.print(f"Uneven: {acts}.", highlight=False)
+    _show(console, sight, balance)
+    _execute(console, client, sight, balance, params["at_a_time"], params["throttle"])
+    return "It looks again."
 
 
 def _show(console: Console, sight: Sight, balance: Balance) -> None:

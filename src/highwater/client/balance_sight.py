@@ -20,6 +20,8 @@ class Sight(NamedTuple):
     leaders: dict[TopicPartition, NodeId]
     directories: dict[NodeId, list[LogDir]]
     moving: set[TopicPartition]
+    behind: int
+    """The partitions with a replica that is not in sync."""
 
     @property
     def astray(self) -> int:
@@ -41,7 +43,7 @@ def look(client: Client) -> Sight:
         for directory in of_broker:
             for tp, size in directory.sizes.items():
                 sizes[tp] = max(size, sizes.get(tp, 0))
-    partitions, leaders = {}, {}
+    partitions, leaders, behind = {}, {}, 0
     for topic in describe_topics(client, admin.list_topics()):
         for row in topic.partitions:
             tp = TopicPartition(topic.name or "", row.partition_index)
@@ -49,4 +51,5 @@ def look(client: Client) -> Sight:
             replicas = tuple(NodeId(each) for each in row.replica_nodes if each not in leaving)
             partitions[tp] = Held(replicas, sizes.get(tp, 0))
             leaders[tp] = NodeId(row.leader_id)
-    return Sight(places, partitions, leaders, directories, set(moves))
+            behind += not set(row.replica_nodes) <= set(row.isr_nodes)
+    return Sight(places, partitions, leaders, directories, set(moves), behind)
