@@ -78,19 +78,19 @@ def grouped(segments: Sequence[SegmentShape], end: Offset, config: LogConfig) ->
     """Groups neighbours that fit into one segment by their sizes before cleaning. `end` is the end of the last one."""
     groups: list[list[SegmentShape]] = []
     ends = [*(segment.base_offset for segment in segments[1:]), end]
+    size = offset_index = time_index = 0
     for segment, last in zip(segments, ends, strict=True):
-        if groups and _fits(groups[-1], segment, last, config):
+        size += segment.size
+        offset_index += segment.offset_index_size
+        time_index += segment.time_index_size
+        if (
+            groups
+            and size <= config.segment_bytes
+            and max(offset_index, time_index) <= config.segment_index_bytes
+            and last - 1 - groups[-1][0].base_offset <= MAX_SPAN
+        ):
             groups[-1].append(segment)
         else:
             groups.append([segment])
+            size, offset_index, time_index = segment.size, segment.offset_index_size, segment.time_index_size
     return groups
-
-
-def _fits(group: Sequence[SegmentShape], segment: SegmentShape, end: Offset, config: LogConfig) -> bool:
-    together = [*group, segment]
-    return (
-        sum(each.size for each in together) <= config.segment_bytes
-        and sum(each.offset_index_size for each in together) <= config.segment_index_bytes
-        and sum(each.time_index_size for each in together) <= config.segment_index_bytes
-        and end - 1 - group[0].base_offset <= MAX_SPAN
-    )
