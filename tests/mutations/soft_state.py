@@ -101,6 +101,52 @@ MUTATIONS = [
         "elif False:",
     ),
     Mutation(
+        "F475",  # a write whose log failed is never answered
+        "tests/unit/coordinator/test_tenure.py::test_a_write_whose_log_fails_is_overdue_until_another_broker_leads",
+        "src/highwater/coordinator/tenure.py",
+        "if code is not Code.NONE and self.state is TenureState.ACTIVE:\n"
+        "return  # the log has failed: the write stays overdue until this tenure ends\n"
+        "if late is not None:\nlate.cancel()",
+        "if late is not None:\n    late.cancel()\nif code is not Code.NONE:\n    return",
+    ),
+    Mutation(
+        "F476",  # fetches of the metadata log that were answered are kept until there are news
+        "tests/scenarios/test_waiting_quorum.py::"
+        "test_fetches_that_were_answered_are_forgotten_in_an_idle_cluster_that_writes_no_noops",
+        "src/highwater/raft_node/k01_fetch.py",
+        "self._raft.forget_news(self.look)",
+        "pass",
+    ),
+    Mutation(
+        "F477",  # a follower becomes a candidate while it reads a large snapshot, and fetches it again without end
+        "tests/scenarios/test_waiting_quorum.py::"
+        "test_a_voter_whose_snapshot_takes_longer_than_the_fetch_timeout_to_sync_and_read_installs_it",
+        "src/highwater/raft_node/installing.py",
+        "self._block(self._finish)",
+        "self._world.run(finish, self._directory, self._position, self._aside, done=self._end)",
+    ),
+    Mutation(
+        "F478",  # what peers ask for while a vote cannot be written piles up
+        "tests/scenarios/test_waiting_quorum.py::test_what_comes_while_a_vote_cannot_be_written_is_bounded",
+        "src/highwater/raft_node/inputs.py",
+        "self._give_up_oldest()",
+        "pass",
+    ),
+    Mutation(
+        "F479",  # a fetch that waits twice is given up twice, and a stranger's request fails by it
+        "tests/scenarios/test_waiting_quorum.py::test_what_comes_while_a_vote_cannot_be_written_is_bounded",
+        "src/highwater/raft_node/k01_fetch.py",
+        "if not self._done:\nself.hang_up()\nself._ctx.slot.close_connection()",
+        "self.hang_up()\nself._ctx.slot.close_connection()",
+    ),
+    Mutation(
+        "F480",  # followers that a client invents are remembered for ever
+        "tests/unit/broker/test_waiting_fetches.py::test_followers_that_nobody_has_registered_leave_no_doubt_behind",
+        "src/highwater/broker/k01_fetch.py",
+        "if broker.metadata.image.brokers.get(NodeId(replica)) is not None:",
+        "if replica >= 0:",
+    ),
+    Mutation(
         "F272",  # a rebalance elects who is being fenced, and that is undone, without end
         "tests/unit/active_controller/test_active_controller.py::"
         "test_a_rebalance_waits_while_the_preferred_leader_is_being_fenced",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from highwater.config import FETCH_MAX_BYTES, ConfigError, LogConfig, NodeConfig
 from highwater.errors import Code
@@ -19,6 +19,7 @@ from highwater.net.deadlines import Deadline, DeadlineQueue
 APPLYING_SECONDS = 10.0
 """The longest time that a response of the controller waits until this broker has applied the same decision."""
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class NodeEndpoint(NamedTuple):
@@ -88,6 +89,19 @@ class AppliedMetadata:
             self._applying.append(self._deadlines.add(APPLYING_SECONDS, callback))
 
     # Look-ups
+
+    def derived(self, read: Callable[[NodeConfig], T]) -> Callable[[], T]:
+        """What `read` makes of the settings, for what is asked for with every request. `read` is called again only when
+        the settings have changed."""
+        source, value = self.config, read(self.config)
+
+        def current() -> T:
+            nonlocal source, value
+            if self.config is not source:
+                source, value = self.config, read(self.config)
+            return value
+
+        return current
 
     def registered_epoch(self, incarnation: Uuid) -> int:
         """The epoch of this broker's registration when it is applied, or else -1. By then its last incarnation is out

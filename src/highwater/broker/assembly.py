@@ -128,7 +128,7 @@ def _fetchers(
     store: LogStore,
     throttle: Throttle,
 ) -> Fetchers:
-    limits = _fetch_limits(metadata)
+    limits = metadata.derived(_fetch_limits)
 
     def new_fetcher(leader: NodeId, at: Endpoint) -> Fetcher:
         return Fetcher(
@@ -170,20 +170,7 @@ def _request_timeout(config: NodeConfig) -> int:
     return config.get(settings.REQUEST_TIMEOUT_MS)
 
 
-def _fetch_limits(metadata: AppliedMetadata) -> Callable[[], Limits]:
-    """The limits are asked for with each fetch. So the settings are read again only when they have changed."""
-    read, limits = metadata.config, _limits_in(metadata.config)
-
-    def current() -> Limits:
-        nonlocal read, limits
-        if metadata.config is not read:
-            read, limits = metadata.config, _limits_in(metadata.config)
-        return limits
-
-    return current
-
-
-def _limits_in(config: NodeConfig) -> Limits:
+def _fetch_limits(config: NodeConfig) -> Limits:
     return Limits(
         wait_ms=config.get(settings.REPLICA_FETCH_WAIT_MAX_MS),
         min_bytes=config.get(settings.REPLICA_FETCH_MIN_BYTES),

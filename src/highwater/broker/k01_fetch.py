@@ -111,7 +111,8 @@ def _begun(broker: Broker, ctx: RequestContext, request: FetchRequestFlat, by_id
     connection, replica = ctx.connection, request.replica_id
 
     def lost() -> None:
-        if replica >= 0:
+        # A doubt about a broker that nobody knows would be kept for ever.
+        if broker.metadata.image.brokers.get(NodeId(replica)) is not None:
             broker.doubts.cast(NodeId(replica))
         broker.sessions.end_with(connection)
 

@@ -20,7 +20,7 @@ class Throttles(NamedTuple):
     @classmethod
     def of(cls, broker: NodeId, metadata: AppliedMetadata, now: Callable[[], float]) -> Self:
         def rate(setting: Setting[int]) -> Callable[[], int | None]:
-            return lambda: None if (value := metadata.config.get(setting)) == setting.default else value
+            return metadata.derived(lambda config: None if (v := config.get(setting)) == setting.default else v)
 
         def in_isr(partition: Partition, follower: NodeId) -> bool:
             image = metadata.partition_image(partition.topic_id, partition.tp.partition)

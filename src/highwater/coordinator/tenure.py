@@ -226,9 +226,11 @@ class Tenure(Generic[M]):
                 self.carry_out(self.machine.overdue(write, self.now))
 
         def committed(code: Code) -> None:
+            if code is not Code.NONE and self.state is TenureState.ACTIVE:
+                return  # the log has failed: the write stays overdue until this tenure ends
             if late is not None:
                 late.cancel()
-            if code is Code.NONE and self.state is TenureState.ACTIVE:
+            if self.state is TenureState.ACTIVE:
                 self.carry_out(self.machine.committed(write, self.now))
 
         if self.state is not TenureState.ACTIVE:

@@ -5,12 +5,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from highwater.quorum import Ready
 from highwater.world import World
 
 Answer = Callable[[Any], None]
+MOST_WAITING: Final = 100
+"""The most inputs that wait while the node writes to disk. Beyond that, requests of peers are given up."""
+
+
+class _Input(NamedTuple):
+    step: Callable[[float], Ready]
+    answer: Answer | None = None
+    give_up: Callable[[], None] | None = None
 
 
 class Inputs:
@@ -28,7 +36,7 @@ class Inputs:
         self._take = take
         self._idle = idle
         self._failed = failed
-        self._waiting: deque[tuple[Callable[[float], Ready], Answer | None]] = deque()
+        self._waiting: deque[_Input] = deque()
         """The inputs that are not carried out yet. The first one is under way."""
         self._works: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
         self.is_stopped = False
@@ -37,15 +45,30 @@ class Inputs:
     def is_blocked(self) -> bool:
         return bool(self._works)
 
-    def feed(self, step: Callable[[float], Ready], answer: Answer | None = None) -> None:
-        """Feeds one input at a time. An input that comes while another is carried out has to wait."""
-        self._waiting.append((step, answer))
+    def feed(
+        self,
+        step: Callable[[float], Ready],
+        answer: Answer | None = None,
+        give_up: Callable[[], None] | None = None,
+    ) -> None:
+        """Feeds one input at a time. An input that comes while another is carried out has to wait. Requests of peers
+        can be given up: while the disk is full they wait for long, and the peers ask again and again."""
+        self._waiting.append(_Input(step, answer, give_up))
         if not self._works and len(self._waiting) == 1:
             self._run()
+        elif self._works and len(self._waiting) > MOST_WAITING:
+            self._give_up_oldest()
+
+    def _give_up_oldest(self) -> None:
+        for at, waiting in enumerate(self._waiting):
+            if waiting.give_up is not None:
+                del self._waiting[at]
+                waiting.give_up()
+                break
 
     def add(self, step: Callable[[float], Ready]) -> None:
         """Adds an input that follows from the one that is carried out now."""
-        self._waiting.append((step, None))
+        self._waiting.append(_Input(step))
 
     def block(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Feeds nothing until `work` is done. It runs after the work that is under way: otherwise the installation of a
@@ -60,9 +83,9 @@ class Inputs:
 
     def _run(self) -> None:
         while self._waiting and not self._works and not self.is_stopped:
-            step, answer = self._waiting[0]
+            first = self._waiting[0]
             try:
-                self._take(step(self._world.clock.monotonic()), answer)
+                self._take(first.step(self._world.clock.monotonic()), first.answer)
             except Exception as failed:  # noqa: BLE001 a broken invariant, or a record that cannot be applied
                 self._failed(failed)
                 return

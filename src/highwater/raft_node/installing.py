@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from highwater.wire.messages.fetch_snapshot_request import (
 )
 from highwater.wire.messages.fetch_snapshot_response import FetchSnapshotResponse
 from highwater.world import Disk, Step, World
+from highwater.world.jobs import finished
 
 PIECE_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
@@ -84,12 +85,13 @@ def current_leader(answer: FetchSnapshotResponse, listener: str) -> CurrentLeade
 
 
 class Installation:
-    """Fetches one snapshot. Calls `answered` for every response of the leader, and `done` once at the end: with the
-    snapshot, or with None if it was given up."""
+    """Fetches one snapshot. `block` holds the quorum up while the whole snapshot is synced and read. Calls `answered`
+    for every response of the leader, and `done` once at the end: with the snapshot, or with None if it was given up."""
 
     def __init__(
         self,
         world: World,
+        block: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
         peers: Peers,
         identity: Identity,
         directory: PurePath,
@@ -100,6 +102,7 @@ class Installation:
         done: Callable[[Snapshot | None], None],
     ) -> None:
         self._world = world
+        self._block = block
         self._peers = peers
         self._identity = identity
         self._directory = directory
@@ -163,9 +166,17 @@ class Installation:
             elif size < part.size:
                 self._ask(size)
             else:
-                self._world.run(finish, self._directory, self._position, self._aside, done=self._end)
+                self._block(self._finish)
 
         self._world.run(add_piece, self._aside, start, piece, done=added)
+
+    async def _finish(self) -> None:
+        """The quorum gets no input meanwhile. This may take longer than its fetch timeout, and nothing is heard of the
+        leader: the follower would become a candidate, and would fetch the snapshot again, without end."""
+        try:
+            self._end(await finished(self._world, finish, self._directory, self._position, self._aside))
+        except Exception as failed:  # noqa: BLE001 as for the pieces: it is fetched again
+            self._end(failed)
 
     def _end(self, result: Snapshot | Exception | None) -> None:
         """Called at every end, since the quorum fetches nothing until it knows that the snapshot is done."""

@@ -68,6 +68,7 @@ class _Fetch:
 
     def hang_up(self) -> None:
         self._done = True
+        self._raft.forget_news(self.look)
         if self._deadline is not None:
             self._deadline.cancel()
 
@@ -78,7 +79,13 @@ class _Fetch:
             asking = self._asking
             if not asking.waited:
                 self._asking = replace(asking, waited=True)
-            self._raft.requested(asking, caller, self._answered)
+            self._raft.requested(asking, caller, self._answered, self._give_up)
+
+    def _give_up(self) -> None:
+        """It may wait twice, for news and since it has expired, so it may have been given up before."""
+        if not self._done:
+            self.hang_up()
+            self._ctx.slot.close_connection()
 
     def _expire(self) -> None:
         self.look(at_once=True)

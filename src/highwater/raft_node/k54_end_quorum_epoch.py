@@ -17,4 +17,4 @@ def handle(raft: RaftNode, ctx: RequestContext, request: EndQuorumEpochRequest) 
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
         ctx.respond(EndQuorumEpochResponse(error_code=Code.CLUSTER_AUTHORIZATION_FAILED))
         return
-    raft.requested(request, Caller(ctx.version, ctx.listener), ctx.respond)
+    raft.requested(request, Caller(ctx.version, ctx.listener), ctx.respond, ctx.slot.close_connection)

@@ -64,7 +64,7 @@ class RaftNode:
         self._listeners: Listeners | None = None
         self._voters = VoterHistory()
         self._inputs = Inputs(world, self._take, self._set_timer, self.fail)
-        self._news: list[Callable[[], None]] = []
+        self._news: dict[Callable[[], None], None] = {}
         self._timer: Timer | None = None
         self._installation: Installation | None = None
         self._numbers = count()
@@ -165,7 +165,7 @@ class RaftNode:
         if ready.leadership is not None:
             self.world.clock.call_soon(self._notify, self._opened_with.leadership, ready.leadership)
         if ready.wake_fetches or ready.leadership is not None:
-            news, self._news = self._news, []
+            news, self._news = self._news, {}
             for wake in news:
                 self.world.clock.call_soon(wake)
 
@@ -273,7 +273,7 @@ class RaftNode:
 
         if self._installation is not None:
             self._installation.give_up()
-        where = (self.world, self._peers, self.identity, self.directory, next(self._numbers))
+        where = (self.world, self._inputs.block, self._peers, self.identity, self.directory, next(self._numbers))
         self._installation = Installation(*where, position, (leader, endpoint, self.quorum.epoch), answered, done)
 
     async def _install(self, snapshot: Snapshot) -> None:
@@ -350,9 +350,12 @@ class RaftNode:
         if not self._inputs.is_stopped:
             self._inputs.feed(lambda now: self.quorum.leader_is_dead(leader, epoch, now))
 
-    def requested(self, request: Message | FollowerFetch, caller: Caller, answer: Answer) -> None:
-        """Takes a request of a peer. It is answered when everything that the response promises is on disk."""
-        self._inputs.feed(lambda now: self.quorum.requested(request, caller, now), answer)
+    def requested(
+        self, request: Message | FollowerFetch, caller: Caller, answer: Answer, give_up: Callable[[], None]
+    ) -> None:
+        """Takes a request of a peer. It is answered when everything that the response promises is on disk. It is given
+        up instead if that takes so long that too many others wait behind it."""
+        self._inputs.feed(lambda now: self.quorum.requested(request, caller, now), answer, give_up)
 
     def describe(self, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
         clock = self.world.clock
@@ -365,7 +368,11 @@ class RaftNode:
 
     def wait_for_news(self, wake: Callable[[], None]) -> None:
         """Calls `wake` once when the log has grown, its high watermark has moved, or the leader has changed."""
-        self._news.append(wake)
+        self._news[wake] = None
+
+    def forget_news(self, wake: Callable[[], None]) -> None:
+        """`wake` need not be called any more. Otherwise requests that were answered would be kept until news come."""
+        self._news.pop(wake, None)
 
     def append(self, values: list[Message], encoded: list[bytes], epoch: Epoch) -> Offset:
         """Appends a decision, which is in force when it is committed. Returns its last offset."""

@@ -338,6 +338,20 @@ def test_a_fetch_of_the_metadata_log_waits_no_longer_than_its_connection_nor_for
         assert [answer.error_code for answer in stays.answers] == [0]
 
 
+def test_followers_that_nobody_has_registered_leave_no_doubt_behind() -> None:
+    """A lost session of a follower is a hint that its broker died. Ids that a client invents would be kept for ever."""
+    with begun() as living:
+        topic = FetchTopic(topic_id=partition(living).topic_id, partitions=[FetchPartition(partition=0)])
+        for follower in (1, 77, 78):
+            reader = Reader(living)
+            state = ReplicaState(replica_id=follower, replica_epoch=5)
+            reader.ask(FetchRequest(max_wait_ms=1, session_epoch=0, replica_state=state, topics=[topic]), version=17)
+            assert len(reader.answers) == 1
+            reader.close()
+        assert living.node.broker is not None
+        assert list(living.node.broker.doubts._hinted) == [1]
+
+
 def test_a_half_closed_client_gets_what_is_on_disk_and_waits_no_longer() -> None:
     living = begun()
     produce(living, b"some")

@@ -55,6 +55,19 @@ def test_a_write_that_stays_uncommitted_is_overdue_again_for_the_requests_that_c
         assert stage.answers == ["a overdue", "a overdue", "a committed"]
 
 
+def test_a_write_whose_log_fails_is_overdue_until_another_broker_leads() -> None:
+    with Stage() as stage:
+        stage.lead(isr=(ME, OTHER))
+        stage.loaded()
+        stage.put(b"a")
+        stage.world.call(stage.partition.failed)
+        stage.sim.advance(COMMIT_SECONDS + 0.5)
+        assert stage.answers == ["a overdue"]
+        stage.step_down(2)
+        stage.sim.advance(2 * COMMIT_SECONDS)
+        assert stage.answers == ["a overdue", "a resigned"]
+
+
 def test_a_write_that_the_partition_refuses_fails_at_once() -> None:
     with Stage(min_insync_replicas=2) as stage:
         stage.lead(isr=(ME, OTHER))
