@@ -173,10 +173,12 @@ class Installation:
     async def _finish(self) -> None:
         """The quorum gets no input meanwhile. This may take longer than its fetch timeout, and nothing is heard of the
         leader: the follower would become a candidate, and would fetch the snapshot again, without end."""
+        result: Snapshot | Exception
         try:
-            self._end(await finished(self._world, finish, self._directory, self._position, self._aside))
+            result = await finished(self._world, finish, self._directory, self._position, self._aside)
         except Exception as failed:  # noqa: BLE001 as for the pieces: it is fetched again
-            self._end(failed)
+            result = failed
+        self._end(result)
 
     def _end(self, result: Snapshot | Exception | None) -> None:
         """Called at every end, since the quorum fetches nothing until it knows that the snapshot is done."""
