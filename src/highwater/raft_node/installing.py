@@ -173,7 +173,7 @@ class Installation:
     async def _finish(self) -> None:
         """The quorum gets no input meanwhile. This may take longer than its fetch timeout, and nothing is heard of the
         leader: the follower would become a candidate, and would fetch the snapshot again, without end."""
-        result: Snapshot | Exception
+        result: Snapshot | Exception | None
         try:
             result = await finished(self._world, finish, self._directory, self._position, self._aside)
         except Exception as failed:  # noqa: BLE001 as for the pieces: it is fetched again
