@@ -16,7 +16,7 @@ from highwater.metadata.topics import TopicImage, TopicsImage
 from highwater.model import NO_NODE, NodeId, TopicPartition, Uuid
 from highwater.sim import invariants
 from highwater.sim.invariants import Invariant, Violation, all_invariants
-from highwater.sim.view import Batch, ClusterView, NodeView, QuorumView, ReplicaView, ReportedEnd
+from highwater.sim.view import BatchView, ClusterView, NodeView, QuorumView, ReplicaView, ReportedEnd
 
 TP = TopicPartition("t", 0)
 TOPIC = Uuid(b"t" * 16)
@@ -60,7 +60,7 @@ def image(
     return MetadataImage("c", offset, 3, brokers=BrokersImage(by_id), topics=topics, configs=configs)
 
 
-BATCHES = (Batch(0, 3, 4, 111), Batch(4, 9, 5, 222))
+BATCHES = (BatchView(0, 3, 4, 111), BatchView(4, 9, 5, 222))
 FOLLOWER = ReplicaView(
     epoch=5, partition_epoch=9, log_end=12, durable_end=12, high_watermark=10, flushed=True, fetchers=1, batches=BATCHES
 )
@@ -97,7 +97,7 @@ def with_replica(number: int, **changes: object) -> ClusterView:
     return with_node(number, replicas={TP: before._replace(**changes)})  # type: ignore[arg-type]
 
 
-OTHER_BYTES, OTHER_EPOCH, GAP = Batch(4, 9, 5, 333), Batch(4, 9, 4, 222), Batch(6, 9, 5, 444)
+OTHER_BYTES, OTHER_EPOCH, GAP = BatchView(4, 9, 5, 333), BatchView(4, 9, 4, 222), BatchView(6, 9, 5, 444)
 CRAFTED: list[tuple[Callable[[], Invariant], ClusterView]] = [
     (invariants.OneQuorumLeader, with_quorum(2, leads=True)),
     (invariants.OneQuorumLeader, with_node(1, life=2)),

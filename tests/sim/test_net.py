@@ -9,7 +9,7 @@ import pytest
 
 from highwater.model import Endpoint
 from highwater.sim import Knobs, Simulation, SimWorld
-from highwater.world import Refused, Unreachable
+from highwater.world import ConnectionRefused, Unreachable
 from tests.unit.world.contract_ends import Echo, End
 
 PORT = 9092
@@ -197,7 +197,7 @@ def test_a_closed_listener_refuses_and_keeps_its_connections() -> None:
             near = End()
             await a.net.dial(lambda: near, Endpoint("b", PORT))
             listener.close()
-            with pytest.raises(Refused):
+            with pytest.raises(ConnectionRefused):
                 await a.net.dial(End, Endpoint("b", PORT))
             near.transport.write(b"still there")
             await near.received(11)

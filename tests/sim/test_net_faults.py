@@ -9,7 +9,7 @@ import pytest
 
 from highwater.model import Endpoint
 from highwater.sim import Knobs, Simulation
-from highwater.world import Dead, Refused, Unreachable
+from highwater.world import ConnectionRefused, Dead, Unreachable
 from tests.sim.test_net import PORT, connect
 from tests.unit.world.contract_ends import Echo, End
 
@@ -171,7 +171,7 @@ def test_a_killed_process_closes_its_connections_and_then_refuses() -> None:
             await near.called("lost")
             assert (near.calls, near.error) == (["made", "eof", "lost"], None)
             begun = sim.now
-            with pytest.raises(Refused):
+            with pytest.raises(ConnectionRefused):
                 await a.net.dial(End, Endpoint("b", PORT))
             assert sim.now - begun < 0.01
 
@@ -223,7 +223,7 @@ def test_a_power_cut_is_silence_until_the_machine_is_back_and_answers_with_a_res
             sim.restart("b")
             await near.called("lost")
             assert isinstance(near.error, ConnectionResetError)
-            with pytest.raises(Refused):
+            with pytest.raises(ConnectionRefused):
                 await a.net.dial(End, Endpoint("b", PORT))
 
         sim.run(scenario())
@@ -255,7 +255,7 @@ def test_a_dial_under_way_when_the_peer_is_killed_is_refused_or_closed(seed: int
             near = End()
             try:
                 await a.net.dial(lambda: near, Endpoint("b", PORT))
-            except Refused:
+            except ConnectionRefused:
                 return
             await near.called("lost")
 

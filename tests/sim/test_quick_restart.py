@@ -58,7 +58,7 @@ def test_a_late_registration_of_a_dead_broker_does_not_put_its_successor_out() -
         assert register(stage, "first") is Code.NONE
 
 
-def test_a_late_registration_of_a_dead_broker_does_not_put_out_a_successor_that_was_not_heard_yet() -> None:
+def test_a_late_registration_of_a_dead_broker_does_not_replace_its_successor_before_the_first_heartbeat() -> None:
     """It comes between the registration of the successor and its first heartbeat, which is on the way."""
     with Stage(3, voters=1, broker_session_timeout_ms=SESSION_MS) as stage:
         dead = stage.truth.brokers.by_id[NodeId(2)]

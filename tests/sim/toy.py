@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from highwater.model import Endpoint
 from highwater.sim import Knobs, Simulation, SimWorld
-from highwater.world import Dead, Disk, Refused, Step, Unreachable
+from highwater.world import ConnectionRefused, Dead, Disk, Step, Unreachable
 from tests.unit.world.contract_ends import End
 
 DATA = PurePath("/data")
@@ -69,7 +69,7 @@ async def chat(world: SimWorld, servers: list[str]) -> None:
                     end.transport.write(f"{world.name} {number}".ljust(LINE).encode())
                     await asyncio.sleep(random.random() / 100)
                 await end.received(LINE)
-        except (Refused, Unreachable, TimeoutError):
+        except (ConnectionRefused, Unreachable, TimeoutError):
             continue
         finally:
             if hasattr(end, "transport"):

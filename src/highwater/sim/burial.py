@@ -1,4 +1,4 @@
-"""Ends coroutines and generators of a crashed node without a word: their effects on the world are void anyway."""
+"""Ends coroutines and generators of a crashed node without warnings: their effects on the world no longer count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SUSPENSIONS = 100
 
 
 def bury(body: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:
-    """Close `body`; a `finally` block in it that awaits or touches the dead world is cut short."""
+    """Closes `body`. A `finally` block in it that awaits or uses the dead world is ended early."""
     for _ in range(SUSPENSIONS):
         try:
             body.close()

@@ -1,4 +1,4 @@
-"""A client of a cluster, on the virtual clock: connections, and what Metadata last said."""
+"""A client of a cluster on the virtual clock: connections, and the content of the last Metadata response."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ M = TypeVar("M", bound=Message)
 CONNECT_SECONDS = 1.0
 BACKOFF_SECONDS = (0.01, 0.1)
 LEAST_SECONDS = 0.8
-"""A request that is given less, since its caller's time is nearly over, may go without an answer."""
+"""A request with less time than this may get no response: its caller's time is nearly over."""
 WELL_SECONDS = 6.0
-"""Within which every request of a cluster that is well has its answer."""
+"""A healthy cluster answers every request within this time."""
 
 
 class NotConnected(CallFailed):
@@ -29,7 +29,7 @@ class NotConnected(CallFailed):
 
 
 class _Line:
-    """One connection, and whether it opened."""
+    """One connection, and whether it was opened."""
 
     def __init__(self, world: World, to: Endpoint, client_id: str, deadlines: DeadlineQueue) -> None:
         self._opened: asyncio.Future[Gone | None] = asyncio.get_running_loop().create_future()
@@ -53,17 +53,19 @@ class _Line:
 class KnownTopic(NamedTuple):
     id: Uuid
     leaders: dict[int, Endpoint]
-    """Partitions that have one."""
+    """The leader of each partition that has one."""
 
 
 class Client:
-    """What producers, readers and administrators share: connections, and the content of the last Metadata response."""
+    """The part that producers, readers and administrators share: connections, and the content of the last Metadata
+    response."""
 
     def __init__(self, world: World, bootstrap: Sequence[Endpoint], client_id: str, patience: float = 1.0) -> None:
         self.world = world
         self.client_id = client_id
         self._patience = patience
-        """Seconds after which a request without an answer is given up: a peer without power does not say goodbye."""
+        """A request without a response is given up after this many seconds: a peer without power does not close its
+        connections."""
         self._brokers = list(bootstrap)
         self._topics: dict[str, KnownTopic] = {}
         self._deadlines = DeadlineQueue(world.clock)
@@ -71,9 +73,9 @@ class Client:
         self._random = world.random(f"client {client_id}")
         self._well_since = float("inf")
         self.unanswered: list[str] = []
-        """Requests that had no answer in time though the cluster was well when they were sent."""
+        """Requests that got no response in time although the cluster was healthy when they were sent."""
         self.complaints: list[str] = []
-        """Responses that no broker may give, under any fault."""
+        """Responses that a broker must not give under any fault."""
 
     @property
     def now(self) -> float:
@@ -121,7 +123,7 @@ class Client:
         return found
 
     async def ask_any(self, request: Message, response: type[M], seconds: float) -> M:
-        """The first broker that takes the request decides."""
+        """Sends the request to one broker after the other. The response of the first one that takes it counts."""
         unreached: NotConnected | None = None
         for broker in self._random.sample(self._brokers, len(self._brokers)):
             try:

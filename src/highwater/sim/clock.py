@@ -15,7 +15,7 @@ EPOCH_MS = 1_735_689_600_000
 
 
 class Wall:
-    """The wall clock of a machine. It keeps its error over restarts of the node."""
+    """The wall clock of a machine. Its error stays over restarts of the node."""
 
     def __init__(self) -> None:
         self._origin = 0.0
@@ -29,7 +29,7 @@ class Wall:
         self._base += seconds
 
     def drift(self, now: float, rate: float) -> None:
-        """From now on the clock runs at `rate` of true time."""
+        """From now on the clock runs at `rate` times the speed of true time."""
         self._base = self.seconds(now)
         self._origin = now
         self._rate = rate
@@ -48,7 +48,7 @@ class SimTimer:
 
 
 class SimClock:
-    """Implements Clock. `boot` sets the monotonic clocks of nodes apart: their readings mean nothing elsewhere."""
+    """Implements Clock. `boot` gives each node another monotonic clock: a reading means nothing on another node."""
 
     def __init__(self, process: Process, loop: SimLoop, wall: Wall, boot: float, random: Random, knobs: Knobs) -> None:
         self._process = process
@@ -60,7 +60,7 @@ class SimClock:
         self._slice = knobs.slice
 
     def monotonic(self) -> float:
-        """Code takes no time by itself. If a fault makes it slow, a look at the clock shows that."""
+        """Code takes no virtual time by itself. If a fault makes it slow, the next reading of the clock shows that."""
         process, loop = self._process, self._loop
         process.check()
         if self._slow_code and process.is_running_on_the_loop() and self._random.random() < self._slow_code:

@@ -19,7 +19,7 @@ HOST = "127.0.0.1"
 """Simulated machines share its ports, as the nodes of one real machine do."""
 BROKER_PORTS, CONTROLLER_PORTS = 9000, 9500
 APART = 100
-"""Controllers that stand apart from the brokers are numbered from here on."""
+"""Separate controllers have ids from this number on."""
 Note = Callable[[str, str], None]
 
 PROPERTIES: Mapping[str, str] = {
@@ -46,11 +46,11 @@ PROPERTIES: Mapping[str, str] = {
     "offsets.topic.replication.factor": "3",
     "min.insync.replicas": "2",
 }
-"""The patience of a real cluster, shortened: what a seed can wait for, happens in it."""
+"""The timeouts of a real cluster, shortened so that they end within a seed's run."""
 
 
 class SimNode:
-    """One node over all its lives. If the node itself ends a life, `failed` is called."""
+    """One node over all its lives. `failed` is called if the node itself ends a life."""
 
     def __init__(self, sim: Simulation, number: int, voters: Sequence[int], changes: Mapping[str, str]) -> None:
         self.id = NodeId(number)
@@ -64,9 +64,9 @@ class SimNode:
         self.serves = False
         self.lives = 0
         self.disks = 1
-        """How many it has had."""
+        """The number of its lives so far."""
         self.wanted = False
-        """Whether it is to run: a node that is down and not wanted was taken down."""
+        """Whether it should run: a node that is down and not wanted was stopped on purpose."""
 
     def _properties(self, voters: Sequence[int]) -> dict[str, str]:
         roles = {"broker": f"PLAINTEXT://{self.broker}"} if self.is_broker else {}
@@ -89,9 +89,9 @@ class SimNode:
 
 
 class SimCluster:
-    """`voters` of the nodes are controllers too; the others are brokers alone. `controllers` more stand apart, and then
-    there need be no voters among the brokers. `changes` of settings are for all; `{id}` in one stands for the number of
-    each node."""
+    """`voters` of the nodes are also controllers; the others are only brokers. `controllers` more are separate
+    controllers, and then no broker need be a voter. `changes` of settings apply to all nodes; `{id}` in one is replaced
+    by the node's id."""
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class SimCluster:
         self.members = {f"n{number}": SimNode(sim, number, quorum, changes) for number in numbers}
         self._directories = {name: Uuid(random.randbytes(16)) for name in self.members}
         self.failures: list[str] = []
-        """Nodes that gave up of their own accord, or could not start."""
+        """Nodes that ended by themselves or could not start."""
         self.excuses: Callable[[SimNode, BaseException], bool] = lambda member, failed: False
-        """Whether a node may have given up, as one does whose disk fails."""
+        """Whether a node may have ended by itself, as a node does whose disk fails."""
         self._starting: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -136,18 +136,18 @@ class SimCluster:
     # Lives
 
     def is_up(self, name: str) -> bool:
-        """Its process runs, be it paused or still starting."""
+        """Its process runs, even if it is paused or still starting."""
         return self.members[name].wanted and self.sim.is_alive(name)
 
     def live(self) -> list[SimNode]:
-        """Members that run and have been made: their parts can be looked at."""
+        """Members that run and whose parts are made: these can be looked at."""
         return [member for member in self.members.values() if self.is_up(member.name) and member.node is not None]
 
     def serving(self) -> list[SimNode]:
         return [member for member in self.live() if member.serves]
 
     def start(self, name: str) -> None:
-        """Begin a life; it serves some time later."""
+        """Begins a life; the node serves some time later."""
         member = self.members[name]
         member.wanted = True
         member.serves = False
@@ -220,7 +220,7 @@ class SimCluster:
         return max(active, key=lambda member: member.node.raft.epoch).name if active else None  # type: ignore[union-attr]
 
     def leader_of(self, partition: TopicPartition) -> str | None:
-        """The replica that leads in the latest epoch, if one does."""
+        """The replica that leads in the latest leader epoch, if there is one."""
         best: tuple[int, str] | None = None
         for member in self.serving():
             broker = None if member.node is None else member.node.broker

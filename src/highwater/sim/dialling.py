@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from highwater.model import Endpoint
 from highwater.sim.process import Process
 from highwater.sim.transport import SimTransport
-from highwater.world import Refused, Unreachable
+from highwater.world import ConnectionRefused, Unreachable
 
 if TYPE_CHECKING:
     from highwater.sim.net import Network
 
 FIRST_REPEAT = 1.0
-"""Seconds until an unanswered opening segment is sent again; doubles from there, as in Linux."""
+"""Seconds until the first segment of a connection is sent again if it gets no answer. The time doubles with each
+repetition, as in Linux."""
 
 
 class Dialling:
-    """Raises Refused if no process listens on the machine, and Unreachable if no answer comes in time."""
+    """Raises ConnectionRefused if no process listens on the machine, and Unreachable if no answer comes in time."""
 
     def __init__(
         self, network: Network, process: Process, factory: Callable[[], asyncio.BufferedProtocol], to: Endpoint
@@ -48,7 +49,7 @@ class Dialling:
             self.waiter.set_exception(error)
 
     def abandon(self) -> None:
-        """The dialler waits no longer. A connection made meanwhile is closed by its kernel."""
+        """The caller no longer waits. If a connection is made after that, its kernel closes it."""
         self._left = True
         if self._transport is not None:
             self._transport.orphan()
@@ -58,7 +59,7 @@ class Dialling:
         return machine in network.dark or network.link(here, machine).cut or network.link(machine, here).cut
 
     def _reach(self) -> None:
-        """The opening segment arrives."""
+        """The first segment arrives."""
         if self._left or not self.process.alive:
             return
         machine, listener = self._network.find(self.process.name, self._to)
@@ -67,7 +68,7 @@ class Dialling:
             return
         back = self._network.link(machine, self.process.name).arrival(self._loop.time())
         if listener is None:
-            self._later(back, self.fail, Refused(111, f"nobody listens at {self._to}"))
+            self._later(back, self.fail, ConnectionRefused(111, f"nobody listens at {self._to}"))
         else:
             self._transport = self._network.connect(self.process, listener, self._to)
             self._later(back, self._answered, machine)
@@ -81,7 +82,7 @@ class Dialling:
             self._loop.call_soon(self._establish, context=self.process.context())
 
     def _establish(self) -> None:
-        """Runs as the dialling process."""
+        """Runs as the process that connects."""
         assert self._transport is not None
         if not self.waiter.done():
             self._transport.start(self._factory())

@@ -1,4 +1,4 @@
-"""The handles by which a process uses its machine's storage."""
+"""The handles with which a process uses its machine's storage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Blocking(RuntimeError):
 
 
 class StaleHandle(RuntimeError):
-    """Another handle changed the file's size: a real append would land on top of what that one wrote."""
+    """Another handle changed the file's size: a real append would overwrite what that handle wrote."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class SimStat:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What all disk handles of one process share."""
+    """The state that all disk handles of one process share."""
 
     process: Process
     storage: Storage

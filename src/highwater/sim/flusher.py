@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.25
 
 
 class Flusher:
-    """A round covers what was appended before it began; calls made while it is under way share the next."""
+    """A round covers what was appended before it began. Calls that come during a round share the next one."""
 
     def __init__(self, process: Process, loop: SimLoop, storage: Storage, random: Random, knobs: Knobs) -> None:
         self._process = process
@@ -33,7 +33,8 @@ class Flusher:
         self._under_way = False
 
     def sync(self, path: PurePath, node: FileNode, version: Version) -> None:
-        """Make `version` durable. Between the event and its effect a crash finds the bytes on their way."""
+        """Makes `version` durable. After a crash between the event and its effect, the bytes may be on the disk or
+        not."""
         self._process.emit("sync", str(path))
         try:
             self._storage.raise_if_struck("open", path)
@@ -70,7 +71,7 @@ class Flusher:
         calls: list[tuple[list[Named], Done]],
         begun: dict[int, tuple[PurePath, FileNode, Version]],
     ) -> None:
-        """`left`: what a disk at its usual speed would take. One that was slow may have got well meanwhile."""
+        """`left` is the time that a disk at its usual speed still needs. A slow disk may have recovered meanwhile."""
         drag, context = self._storage.drag, self._process.context()
         if left * drag <= LOOK_SECONDS:
             self._loop.call_later(left * drag, self._end, calls, begun, context=context)

@@ -1,4 +1,4 @@
-"""A consumer of a group on the virtual clock: its requests, put to the coordinator wherever that is now."""
+"""A consumer of a group on the virtual clock. It sends its requests to the present coordinator."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ SETTINGS = {
 }
 """Settings of the brokers, equally short."""
 ROUNDS = (3, 40)
-"""Commits of a member before it goes away, drawn anew each time."""
+"""The number of commits of a member before it leaves; drawn for each member."""
 
 
 class GroupLoad:
-    """`wrong` is what members saw that must not be."""
+    """`wrong` lists what members saw and should not have seen."""
 
     def __init__(self, group_id: str, topic: str, note: Callable[[str, str], None]) -> None:
         self._group_id = group_id
@@ -42,7 +42,7 @@ class GroupLoad:
         self._owners: dict[tuple[int, TopicPartition], str] = {}
         self._acked: dict[TopicPartition, int] = {}
         self.over = False
-        """Set it, and the members come to their end."""
+        """Set this event to end the members."""
         self.seen: Counter[str] = Counter()
         self.wrong: list[str] = []
 
@@ -52,7 +52,7 @@ class GroupLoad:
     # Members
 
     async def consume(self, client: Client) -> None:
-        """One machine: a member after the other. Some leave, some just fall silent."""
+        """One machine runs one member after the other. Some members leave the group, and some stop without leaving."""
         random, group = client.world.random("work"), self._client(client)
         member_id = ""
         while not self.over:

@@ -1,4 +1,4 @@
-"""What is not healthy in a cluster. After the faults all of it must disappear."""
+"""Lists what is not healthy in a cluster. After the faults the list must become empty."""
 
 from __future__ import annotations
 

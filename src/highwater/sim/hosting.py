@@ -15,8 +15,7 @@ from highwater.world.jobs import finished
 
 
 class HostedNode:
-    """Drives the lives of one node. `gave_up` is called at the end of a life: with a crash, or with the node's own
-    failure."""
+    """Runs the lives of one node. `gave_up` is called when a life ends by a crash or by the node's own failure."""
 
     def __init__(self, sim: Simulation, name: str, properties: Mapping[str, str]) -> None:
         self._sim = sim
@@ -33,7 +32,7 @@ class HostedNode:
         await self._format(world, cluster_id, voters)
 
     def begin_anew(self, cluster_id: str) -> None:
-        """Begins on an empty disk, which is formatted when the next life begins."""
+        """Replaces the disk by an empty one, which is formatted when the next life begins."""
         storage = self._sim.storage(self.name)
         storage.wipe()
         storage.provide(PurePath(self.config.log_dirs[0]))
@@ -57,7 +56,7 @@ class HostedNode:
         await world.perform(finished(world, job))
 
     async def start(self) -> None:
-        """Begin a life; returns when the node serves its clients. Dead if it crashes before that."""
+        """Begins a life. Returns when the node serves its clients. Raises Dead if it crashes before that."""
         world = self._sim.restart(self.name)
         self.gave_up = None
         if self._to_format is not None:
@@ -69,7 +68,7 @@ class HostedNode:
         await world.perform(node.start())
 
     def _end(self, world: SimWorld, failed: BaseException) -> None:
-        """The process is over, as after an exit whose code is not checked."""
+        """Ends the process, as an exit does whose code nobody checks."""
         self.gave_up = failed
         world.crash()
 

@@ -9,7 +9,7 @@ PAGE = 4096
 
 
 class Version:
-    """The content of a file at some moment, in terms of the live bytes: the first `upto` of them, then `tail`."""
+    """The content of a file at some moment, described by the live bytes: the first `upto` of them, and then `tail`."""
 
     __slots__ = ("number", "tail", "upto")
 
@@ -19,18 +19,16 @@ class Version:
         self.tail = b""
 
     def before_cut(self, live: bytearray, size: int) -> None:
-        """The live bytes are about to be cut to `size`: remember what of this version goes with them."""
+        """The live bytes are about to be cut to `size`. Keeps the bytes of this version that would be lost by that."""
         if size < self.upto:
             self.tail = bytes(live[size : self.upto]) + self.tail
             self.upto = size
 
 
 class FileNode:
-    """A file: live bytes as the page cache has them, and the version that was last synced.
-
-    A failed sync leaves the pages clean though they never reached the disk, as Linux does: no later sync of the
-    file makes anything durable, unless it was emptied and written anew.
-    """
+    """A file: the live bytes, as the page cache has them, and the version that was last synced. As in Linux, a failed
+    sync marks the pages as clean although they never reached the disk. No later sync makes anything of the file
+    durable, unless the file was emptied and written again."""
 
     __slots__ = (
         "_versions",
@@ -51,7 +49,7 @@ class FileNode:
         self.linked = True
         self.lost_pages = False
         self.damaged_at: int | None = None
-        """The position from which on the content may differ from what was written."""
+        """From this position on, the content may differ from what was written."""
         self.modified_ms = modified_ms
         self.warm_from = 0
         self._versions = 0
@@ -77,13 +75,13 @@ class FileNode:
         return version
 
     def end_sync(self, version: Version, kept: bool) -> None:
-        """`kept` is False if the disk lied."""
+        """`kept` is False if the disk reported success and kept nothing."""
         self.rounds.remove(version)
         if kept and not self.lost_pages and version.number > self.durable.number:
             self.durable = version
 
     def drop_sync(self, version: Version) -> None:
-        """It was not even tried."""
+        """The sync was not tried."""
         self.rounds.remove(version)
 
     def fail_sync(self, version: Version) -> None:
@@ -94,7 +92,7 @@ class FileNode:
         return bytes(self.data[: self.durable.upto]) + self.durable.tail
 
     def lose_power(self, random: Random) -> None:
-        """Fall back to the durable bytes and an arbitrary part of what was written since."""
+        """Goes back to the durable bytes and a random part of what was written after them."""
         synced = self.durable_bytes()
         written = bytes(self.data[self.durable.upto :])
         truncation_reached_disk = not self.durable.tail or random.random() < 0.5
@@ -111,7 +109,7 @@ class FileNode:
         self._settle()
 
     def _settle(self) -> None:
-        """All bytes are on the disk. After a power cut there is nothing else."""
+        """All live bytes are on the disk, and no others."""
         self._versions += 1
         self.durable = Version(self._versions, len(self.data))
         self.rounds.clear()
@@ -121,10 +119,8 @@ class FileNode:
 
 
 def torn(written: bytes, at: int, random: Random) -> bytes:
-    """What a power cut leaves of bytes appended at `at` and not synced: nothing, all, a prefix, pages with holes.
-
-    The size may have reached the disk before the bytes did: the gap reads as zeros.
-    """
+    """What a power cut leaves of bytes that were appended at `at` and not synced: nothing, all, the beginning, or pages
+    with holes. The size may have reached the disk before the bytes; then the gap is read as zeros."""
     chance = random.random()
     if chance < 0.15 or not written:
         return b""
@@ -146,7 +142,7 @@ def torn(written: bytes, at: int, random: Random) -> bytes:
 
 
 def _pages(at: int, size: int) -> Iterator[tuple[int, int]]:
-    """The ranges of `size` bytes at file position `at` that lie in one page each."""
+    """Divides `size` bytes at file position `at` into ranges that are in one page each."""
     start = 0
     while start < size:
         end = min(size, start + PAGE - (at + start) % PAGE)
@@ -155,7 +151,7 @@ def _pages(at: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 class DirNode:
-    """A directory: names as they are seen, and as they were last synced."""
+    """A directory: the names as processes see them, and as they were last synced."""
 
     __slots__ = ("durable", "entries", "modified_ms")
 
@@ -165,7 +161,7 @@ class DirNode:
         self.modified_ms = modified_ms
 
     def files(self) -> Iterator[FileNode]:
-        """Every file below, as the names are seen now."""
+        """Every file below the directory, by the names that processes see now."""
         for node in self.entries.values():
             if isinstance(node, FileNode):
                 yield node
@@ -178,7 +174,7 @@ Place = tuple[DirNode, str]
 
 
 class Change:
-    """One change of names, kept or lost as a whole: a link, an unlink, or a rename."""
+    """One change of names: a link, an unlink or a rename. It is kept or lost as a whole."""
 
     __slots__ = ("added", "node", "removed")
 
@@ -191,7 +187,8 @@ class Change:
         return any(place is not None and place[0] is directory for place in (self.removed, self.added))
 
     def settle(self) -> None:
-        """Reach the disk. A change that it built on may have been lost: then less of it is left to do."""
+        """The change reaches the disk. If an earlier change was lost on which it depends, only a part of it takes
+        effect."""
         if self.removed is not None:
             directory, name = self.removed
             if directory.durable.get(name) is self.node:

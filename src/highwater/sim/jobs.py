@@ -1,4 +1,4 @@
-"""Background jobs: a generator taken one step per event, with seeded durations between."""
+"""Background jobs: each event runs one step of a generator, with random durations between the steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def over_the_border(value: T) -> T:
-    """The value as it arrives in another process: a copy, or the error of pickling."""
+    """The value as another process gets it: a copy, or the error of pickling."""
     copy: T = pickle.loads(pickle.dumps(value))
     return copy
 
@@ -39,7 +39,7 @@ class SimJob:
         carry: Callable[[Any], Any],
         drag: Callable[[], float],
     ) -> None:
-        """`drag`: how many times as long as usual a step takes just now."""
+        """`drag` is the factor by which steps take longer than usual at present."""
         self._process = process
         self._loop = loop
         self._random = random

@@ -11,29 +11,29 @@ LINK_DELAY: Range = (0.00005, 0.001)
 FLUSH_ROUND: Range = (0.0002, 0.004)
 JOB_STEP: Range = (0.00005, 0.002)
 SLICE: Range = (0.0031, 0.005)
-"""Longer than what one request takes of a node's loop at a time: what is done by turns gives way."""
+"""Longer than one request holds a node's loop at a time: longer work is done in turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """Seconds, bytes and probabilities; a seed draws from them, a test narrows them."""
+    """Seconds, bytes and probabilities. A seed draws from these ranges, and a test narrows them."""
 
     link_delay: Range = LINK_DELAY
     """One way, per segment."""
     window: int = 64 * 1024
-    """Bytes of one stream that the two kernels hold for it; more stays in the sender's own buffer."""
+    """The bytes of one stream that the two kernels hold. More bytes stay in the sender's own buffer."""
     tiny_segments: float = 0.15
-    """How often a segment is cut down to a few bytes."""
+    """The probability that a segment has only a few bytes."""
     connect_timeout: float = 10.0
     retransmit_timeout: float = 900.0
-    """How long sent bytes may go unacknowledged before the sender's kernel gives the connection up."""
+    """The sender's kernel gives up the connection if sent bytes are not acknowledged within this time."""
     flush_round: Range = FLUSH_ROUND
     job_step: Range = JOB_STEP
     slow_code: float = 0.0
-    """How often code has taken a `slice` when it looks at the clock. Else it takes no time at all."""
+    """The probability that code has taken a `slice` of time when it reads the clock. Otherwise it takes no time."""
     slice: Range = SLICE
     cold_read: float = 0.25
-    """How often a cached read of bytes not written lately would block."""
+    """The probability that a cached read would block, for bytes that were not written lately."""
     warm_tail: int = 64 * 1024
     """Bytes at the end of a file that count as written lately."""
     sync_keeps_entry: bool = False

@@ -1,4 +1,4 @@
-"""The clients of a run: producers and a reader while it goes wrong, an auditor at the end, and their verdict."""
+"""The clients of a run: producers and a reader during the faults, an auditor at the end, and their verdict."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ LATEST = -1
 LARGEST_TIMESTAMP = -3
 SEEK_BACK_MS = 300
 ONE_PARTITION = 0.5
-"""How often a producer sends to one partition alone."""
+"""The probability that a producer sends to a single partition."""
 READER = "reader"
 
 
 class Witness(Protocol):
-    """Is notified at once of what clients learn."""
+    """It is notified at once of what clients get to know."""
 
     def acked(self, tp: TopicPartition, end: int) -> None: ...
 
     def end_reported(self, tp: TopicPartition, epoch: int, end: int) -> None: ...
 
     def is_deposed(self, tp: TopicPartition, broker: Endpoint) -> bool:
-        """Whether the controller has another leader by now, or none."""
+        """Whether the controller has elected another leader, or none, by now."""
         ...
 
     def is_alone(self, tp: TopicPartition) -> bool:
@@ -56,7 +56,7 @@ async def create_topics(client: Client, topics: Sequence[TopicShape]) -> None:
 
 
 async def create_topic(client: Client, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
-    """Asked for until it is there."""
+    """The request is repeated until the topic exists."""
     wanted = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -75,7 +75,7 @@ async def create_topic(client: Client, name: str, partitions: int, replicas: int
 
 
 class Load:
-    """What the clients do and see. `wrong` holds what they saw and should not have seen."""
+    """What the clients do and see. `wrong` lists what they saw and should not have seen."""
 
     def __init__(
         self, partitions: Sequence[TopicPartition], witness: Witness, note: Callable[[str, str], None]
@@ -90,7 +90,7 @@ class Load:
         self._out_of_range: list[tuple[TopicPartition, int]] = []
         self._made = 0
         self.over = False
-        """Set it, and the clients come to their end."""
+        """Set this event to end the clients."""
         self.seen: Counter[str] = Counter()
         self.wrong: list[str] = []
 
@@ -107,7 +107,7 @@ class Load:
         client.close()
 
     def _some_partitions(self, random: Random) -> list[TopicPartition]:
-        """Partitions with the same leader go into one request."""
+        """Partitions with the same leader are in one request."""
         count = 1 if random.random() < ONE_PARTITION else random.randint(2, len(self._partitions))
         return random.sample(self._partitions, count)
 
@@ -162,12 +162,13 @@ class Load:
         client.close()
 
     def judge_damage(self, failed: KafkaError, of_only_copy: bool) -> None:
-        """Damage is never served. A leader that has it gives way to another copy; the only copy reports it."""
+        """Damaged records are never served. A damaged leader lets another replica lead; the only copy reports the
+        damage."""
         if isinstance(failed, ServedDamage) or not of_only_copy:
             self.wrong.append(f"{failed.code.name}: {failed.message}")
 
     async def seek(self, client: Client) -> None:
-        """Looks up offsets by timestamp, again and again. That reads files, even while they change."""
+        """Looks up offsets by timestamp again and again: that reads files while they change."""
         random = client.world.random("work")
         while not self.over:
             partition = random.choice(self._partitions)
@@ -183,14 +184,14 @@ class Load:
         client.close()
 
     async def _begin_again(self, reader: Reader, partition: TopicPartition) -> int:
-        """The start of the log: the records there may be deleted the next moment."""
+        """The start of the log: its records may be deleted at any moment."""
         try:
             return await reader.earliest(partition, CALL_SECONDS)
         except (KafkaError, CallFailed):
             return 0
 
     async def _ask_latest(self, client: Client, partition: TopicPartition) -> int | None:
-        """None if there is no answer now: a new leader does not know the end at once."""
+        """None if there is no answer now: a new leader does not know the end immediately."""
         row = await self._ask_by_time(client, partition, LATEST)
         if row.error_code:
             client.forget_leaders()
@@ -231,8 +232,9 @@ class Load:
             await client.back_off()
 
     def judge(self, lossy: frozenset[TopicPartition], permitted: Permitted) -> None:
-        """If a topic allowed data loss and a partition lost data, only its end is judged: what is still there is there
-        once, in order, and was sent. What is missing before the start of a log was deleted on request, or expired."""
+        """If a topic allowed data loss and a partition lost data, only the end of that partition is judged: each
+        remaining record is there once, in order, and was sent. Records missing before the log start were deleted on
+        request, or expired."""
         starts = {partition: page.log_start for partition, page in self.whole.items()}
         self._judge_starts(lossy, starts, permitted)
         sends = [*self.sends]
@@ -266,7 +268,7 @@ class Load:
             if not permitted.start(partition, start):
                 self.wrong.append(f"{partition}: begins at {start}, and no client asked for that")
         for partition, at in self._out_of_range:
-            # A deletion that was not confirmed may hold at one leader, and not at the next.
+            # A deletion that was not confirmed may be in force at one leader and not at the next.
             if partition not in lossy and at >= starts[partition] and not permitted.start(partition, at + 1):
                 self.wrong.append(f"{partition}: {at} was committed, and is out of range")
 

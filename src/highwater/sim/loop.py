@@ -25,11 +25,11 @@ CANCELLED_TIMERS = 1_000
 
 
 class Deadlock(RuntimeError):
-    """Nothing is left that could ever happen."""
+    """No event is left that could ever happen."""
 
 
 class Livelock(RuntimeError):
-    """Callbacks go on without end and time does not."""
+    """Callbacks run without end, and time does not move."""
 
 
 class TimeLimit(RuntimeError):
@@ -45,11 +45,9 @@ class OwnedFuture(asyncio.Future[T]):
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """Callbacks of one process run in the order they were scheduled; those of several interleave by the seed.
-
-    What is not implemented here (sockets, threads, signals, subprocesses) raises NotImplementedError: a node
-    that reaches for it has gone past its world.
-    """
+    """Callbacks of one process run in the order in which they were scheduled. Callbacks of several processes interleave
+    by the seed. A method that is not implemented here (sockets, threads, signals, subprocesses) raises
+    NotImplementedError: a node that calls it does not go through its world."""
 
     def __init__(self, random: Random) -> None:
         self._random = random.random
@@ -64,7 +62,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._closed = False
         self.limit: float | None = None
         self.root = Process("", 0, Trace(self.time))
-        """Owns what no node owns: the scenario, the network, the schedule of faults."""
+        """Owns what belongs to no node: the scenario, the network and the schedule of faults."""
         self._current = self.root
         self.on_exception: ExceptionHandler | None = None
         self.on_turn: Callable[[Process], None] | None = None
@@ -101,7 +99,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by TimerHandle. Timeouts that never fire would fill the heap, so it is cleared of them at times."""
+        """Called by TimerHandle. Cancelled timeouts are removed now and then: otherwise they would fill the heap."""
         self._cancelled += 1
         if self._cancelled > CANCELLED_TIMERS and self._cancelled > len(self._timers) // 2:
             self._cancelled = 0
@@ -126,13 +124,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._wake(process)
 
     def spend(self, process: Process, seconds: float) -> None:
-        """The running code takes this long: everything else of the process comes later, while other processes go on."""
+        """The running code takes this long. Everything else of the process comes later, and other processes go on."""
         process.busy_until = self.time_of(process) + seconds
         self._withdraw(process)
         self.call_at(process.busy_until, self._wake, process, context=Context())
 
     def time_of(self, process: Process) -> float:
-        """The present time in the code of the process."""
+        """The present time for the code of the process."""
         return max(self._now, process.busy_until)
 
     def _wake(self, process: Process) -> None:
@@ -141,7 +139,8 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._active.append(process)
 
     def kill(self, process: Process) -> None:
-        """Drop what the process still had to run. What hangs on it is kept from the collector until burial."""
+        """Drops the callbacks that the process still had. What they refer to is kept from the garbage collector until
+        `bury`."""
         process.alive = False
         self._withdraw(process)
         process.remains.extend(task for task in asyncio.all_tasks(self) if owner_of(task) is process)
@@ -149,7 +148,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         process.ready.clear()
 
     def bury(self, process: Process) -> None:
-        """Close the coroutines and jobs of a killed process. No code of it touches the world any more."""
+        """Closes the coroutines and jobs of a killed process. Its code can no longer change the world."""
         for task in [remnant for remnant in process.remains if isinstance(remnant, asyncio.Task)]:
             bury_task(task)
         for generator in tuple(process.jobs.values()):
@@ -165,22 +164,22 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Running
 
     def run_until_complete(self, future: Any) -> Any:
-        """Run until `future` is done. Raises Deadlock, Livelock or TimeLimit if it never is."""
+        """Runs until `future` is done. Raises Deadlock, Livelock or TimeLimit if it never is."""
         task: asyncio.Future[Any] = asyncio.ensure_future(future, loop=self)
         self._drive(task.done)
         return task.result()
 
     def run_until(self, condition: Callable[[], bool]) -> None:
-        """Run until `condition` holds; it is asked after every callback."""
+        """Runs until `condition` holds. It is checked after every callback."""
         self._drive(condition)
 
     def run_to(self, when: float) -> None:
-        """Run all that is due by `when`."""
+        """Runs everything that is due by `when`."""
         self._drive(lambda: not self._active and self._next_due() > when)
         self._now = max(self._now, when)
 
     def run_forever(self) -> None:
-        """Run until stopped, or until nothing is left to happen."""
+        """Runs until it is stopped, or until no event is left."""
         self._stopping = False
         self._drive(lambda: self._stopping or not (self._active or self._next_due() < inf))
 
@@ -218,7 +217,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self.on_turn(process)
 
     def _advance(self) -> None:
-        """Move time to the next timer and make all that are due by then ready."""
+        """Moves time to the next timer, and makes all timers ready that are due by then."""
         due, timers = self._next_due(), self._timers
         if due == inf:
             raise Deadlock(f"nothing is left to happen after {self._now} s")
@@ -281,7 +280,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # Errors
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """For an exception that no caller can get: `on_exception` is called unless the process is dead."""
+        """For an exception without a caller that could get it: calls `on_exception`, unless the process is dead."""
         error = context.get("exception")
         process = owner_of(context.get("task") or context.get("future")) or self._current
         if self._closed or not process.alive or isinstance(error, Dead):

@@ -35,12 +35,14 @@ class SimListener:
         self._network.listeners.pop(self._network.key(self.process.name, self.endpoint), None)
 
     def accept(self, transport: SimTransport) -> None:
-        """Runs as the listening process, when it gets to it: a paused one still has its connections made."""
+        """Runs as the listening process, when that process runs: a paused process still gets connections from its
+        kernel."""
         transport.start(self.factory())
 
 
 class Network:
-    """Everything between the processes. A machine is known by the name of its node, and an address by its listener."""
+    """Everything between the processes. A machine has the name of its node; an address belongs to the machine that
+    listens there."""
 
     def __init__(self, loop: SimLoop, random: Random, knobs: Knobs) -> None:
         self.loop = loop
@@ -67,19 +69,19 @@ class Network:
         return found
 
     def stir(self) -> None:
-        """The conditions have changed, so everything that is held tries again."""
+        """The conditions have changed, so all bytes that are held are tried again."""
         for stream in tuple(self._streams.values()):
             stream.stir()
 
     def heal(self, a: str | None, b: str | None) -> None:
-        """Set back every link that touches both names; None is any."""
+        """Resets every link between the two names; None means any name."""
         for ends, link in self._links.items():
             if (a is None or a in ends) and (b is None or b in ends):
                 link.cut, link.stalled_until, link.delay = False, 0.0, self.knobs.link_delay
         self.stir()
 
     def reset(self, a: str, b: str) -> None:
-        """Break every connection between two machines, for both ends at once."""
+        """Breaks every connection between two machines, at both ends at once."""
         for pair in tuple(self._pairs.values()):
             if {a, b} == {pair[0].process.name, pair[1].process.name}:
                 for end in pair:
@@ -91,7 +93,8 @@ class Network:
         self.stir()
 
     def bury(self, process: Process, power_loss: bool) -> None:
-        """The process is gone: listeners vanish, its kernel closes its connections, or falls silent with it."""
+        """The process is gone: its listeners close. Its kernel closes its connections, or is silent if the machine has
+        lost power."""
         if power_loss:
             self.dark.add(process.name)
         self.listeners = {key: listener for key, listener in self.listeners.items() if listener.process is not process}
@@ -111,8 +114,8 @@ class Network:
     # Addresses
 
     def key(self, machine: str, at: Endpoint) -> Endpoint:
-        """The key of a listener: machines share the ports of the loopback address, and have their own ports at all
-        others."""
+        """The key of a listener. Machines share the ports of the loopback address; at every other address each has its
+        own ports."""
         if at.host in ANY_HOST:
             return Endpoint(f"*{machine}", at.port)
         return Endpoint(LOOPBACK if at.host in ("localhost", "::1") else at.host, at.port)
@@ -132,7 +135,7 @@ class Network:
         return self._free_port
 
     def find(self, dialler: str, to: Endpoint) -> tuple[str | None, SimListener | None]:
-        """The machine of an address, if there is one, and its present listener."""
+        """The machine of an address, if there is one, and the listener there."""
         exact = self.key(dialler, to)
         candidates = [exact]
         if exact.host == LOOPBACK:
@@ -159,7 +162,7 @@ class Network:
         dialling.waiter.add_done_callback(lambda _: self._diallings.pop(serial, None), context=self.loop.root.context())
 
     def connect(self, process: Process, listener: SimListener, to: Endpoint) -> SimTransport:
-        """Make both ends; the listening one is started, the dialling one is returned."""
+        """Makes both ends. The listening end is started, and the connecting end is returned."""
         server = listener.process
         near = Endpoint(LOOPBACK if self.key("", to).host == LOOPBACK else process.name, self.free_port())
         out, into = self._stream(process.name, server.name), self._stream(server.name, process.name)

@@ -12,11 +12,11 @@ from highwater.sim.trace import Trace
 from highwater.world import Dead
 
 OWNER: ContextVar[Process | None] = ContextVar("owner", default=None)
-"""The process whose code is running. Callbacks and tasks inherit it with their context."""
+"""The process whose code is running. Callbacks and tasks inherit it by their context."""
 
 
 class Process:
-    """Owns callbacks, tasks, handles and random streams; a crash ends them all, a pause holds them."""
+    """Owns callbacks, tasks, handles and random streams. A crash ends all of them, and a pause holds them."""
 
     __slots__ = (
         "__weakref__",
@@ -41,7 +41,7 @@ class Process:
         self.alive = True
         self.paused = False
         self.busy_until = 0.0
-        """Its code runs until then, and nothing else of it."""
+        """Its code is busy until then: nothing else of the process runs."""
         self.queued = False
         self.in_job = False
         self.ready: deque[Handle] = deque()
@@ -57,7 +57,7 @@ class Process:
             raise Dead(f"{self.name} crashed")
 
     def emit(self, kind: str, subject: str = "", note: str = "") -> None:
-        """An operation is about to take effect: it is traced, and a watcher may crash the process instead."""
+        """An operation is about to take effect. It is traced, and a watcher may crash the process instead."""
         self.check()
         self._trace.record(self.name, kind, subject, note)
         if self._trace.watchers:

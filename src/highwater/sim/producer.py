@@ -1,4 +1,4 @@
-"""An idempotent producer on the virtual clock, that knows what it does not know."""
+"""An idempotent producer on the virtual clock. It knows for which batches the result is unknown."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ AFTER_APPEND = frozenset(
         Code.UNKNOWN_SERVER_ERROR,
     }
 )
-"""Answers that a produce request may also get after its batch was written."""
+"""Errors that a produce request may get even if its batch was written."""
 
 
 class _Batch:
-    """A batch of one partition, and the result that the producer got."""
+    """A batch for one partition, and its result."""
 
     def __init__(self, at: TopicPartition, values: Sequence[bytes]) -> None:
         self.at = at
         self.values = values
         self.data = b""
         self.topic_id = ZERO_UUID
-        """The life of the topic that it was sent to the last time."""
+        """The life of the topic to which it was last sent."""
         self.base = -1
         self.is_acked = False
         self._is_refused = False
@@ -55,7 +55,7 @@ class _Batch:
         return Outcome.UNKNOWN if self._in_doubt else Outcome.FAILED
 
     def doubt(self) -> None:
-        """It was sent, and its result is unknown."""
+        """It was sent, and the result is unknown."""
         self._in_doubt = True
 
     def settle(self, row: PartitionProduceResponse) -> None:
@@ -75,16 +75,18 @@ class _Batch:
 
 
 class Producer:
-    """Idempotent, acks=all, one batch of a partition at a time: values stay in the order in which they were sent."""
+    """Idempotent, with acks=all, and with one batch of a partition in flight: so values stay in the order of
+    sending."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._id = -1
         self._sequences: dict[TopicPartition, int] = {}
         self.ids: list[int] = []
-        """Every id that it was given."""
+        """Every producer id that it got."""
         self.topic_ids: dict[TopicPartition, Uuid] = {}
-        """The topic that the last acknowledged batch of a partition was written to: a name may have several lives."""
+        """The topic id to which the last acknowledged batch of a partition was written: a name may have several
+        lives."""
 
     async def send(
         self, partition: TopicPartition, values: Sequence[bytes], seconds: float, key: bytes | None = None

@@ -29,14 +29,14 @@ class Page(NamedTuple):
 
 
 class ServedDamage(KafkaError):
-    """A batch came whose checksum is wrong. A broker that finds damage may say so, but it must not serve it."""
+    """A batch with a wrong checksum came. A broker may report damage that it finds, but must not serve it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Code.CORRUPT_MESSAGE, message)
 
 
 class Reader:
-    """Reads by offset, from the leader, what is committed."""
+    """Reads committed records from the leader, by offset."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -78,11 +78,8 @@ class Reader:
         return row.offset
 
     async def read_all(self, partition: TopicPartition, seconds: float) -> Page:
-        """Reads from the start of the log to its high watermark, both as they were when they were read: retention may
-        be at work.
-
-        Raises TimeoutError if that does not succeed in time.
-        """
+        """Reads from the log start to the high watermark, as they were when the reading began: retention may delete
+        records meanwhile. Raises TimeoutError if that does not succeed in time."""
         deadline = self._client.now + seconds
         reads: list[Read] = []
         offset = begun = -1

@@ -1,4 +1,4 @@
-"""Topics that come and go beside the load's, under few names, so that a name is used again."""
+"""Topics that are created and deleted beside those of the load. They have few names, so that names are used again."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ UP_TO_HIGH_WATERMARK = -1
 
 
 class Scratch:
-    """Remembers of each name what must be true of it: whether it is there, and what was acknowledged in each life of
-    it. What was asked for and not answered is in doubt."""
+    """Remembers what must be true of each name: whether the topic exists, and what was acknowledged in each of its
+    lives. A request without a response leaves that in doubt."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
@@ -46,8 +46,8 @@ class Scratch:
         """None if it is unknown."""
         self._life: Counter[str] = Counter()
         self._acked: dict[TopicPartition, dict[Uuid, list[bytes]]] = {}
-        """By the id of the topic. Brokers that do not know of a deletion yet still accept writes to the old topic, and
-        those are deleted with it."""
+        """By topic id. Brokers that do not know of a deletion yet still accept writes to the old topic, and these are
+        deleted with it."""
         self._partitions: dict[str, int] = {}
         self._unanswered: set[str] = set()
         """Names of which a creation or deletion got no response. A node may still forward it, after requests that were
@@ -85,7 +85,7 @@ class Scratch:
         return code is Code.NONE
 
     def _begin(self, name: str) -> None:
-        """Another life of the name: nothing of the one before is to be seen in it."""
+        """A new life of the name: it must show nothing of the life before."""
         self._there[name] = None
         self._life[name] += 1
 
@@ -129,7 +129,7 @@ class Scratch:
         return added
 
     async def delete_records(self, client: Client, dice: Random, seconds: float) -> bool:
-        """Deletes all records: the start of the log stays in a checkpoint after its topic is deleted."""
+        """Deletes all records: the log start stays in a checkpoint after the topic is deleted."""
         written = [at for at in self._acked if self._there[at.topic]]
         if not written:
             return False

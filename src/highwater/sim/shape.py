@@ -17,7 +17,7 @@ SHORT_METADATA = {
     "metadata.log.max.record.bytes.between.snapshots": "800",
     "metadata.max.retention.bytes": "2500",
 }
-"""Little is kept: a node that was away for a second needs a snapshot."""
+"""Little of the metadata log is kept: a node that was away for a second needs a snapshot."""
 ALL_FLUSHED = {"log.flush.interval.messages": "1"}
 """The topic of offsets has no settings of its own."""
 PARTITIONS = 2
@@ -47,10 +47,10 @@ class TopicShape:
 
 @dataclass(frozen=True)
 class Leaning:
-    """What the clusters of a profile have in common; the rest is left to their seeds."""
+    """What all clusters of a profile have in common. Their seeds decide the rest."""
 
     nodes: tuple[int, int, int] | None = None
-    """Brokers, voters among them, controllers apart."""
+    """The numbers of brokers, of voters among them, and of separate controllers."""
     flushed: bool | None = None
     """Whether all topics are synced before they are acknowledged, or none is."""
     knobs: Knobs | None = None

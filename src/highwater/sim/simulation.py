@@ -1,4 +1,4 @@
-"""The whole of a simulated run: machines, network, time, faults, and the trace of what happened."""
+"""A whole simulated run: machines, network, time, faults, and the trace of what happened."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NodeFailed(AssertionError):
 
 @dataclass(eq=False)
 class CrashPoint:
-    """Where a node shall crash: at the nth matching event, before, during or after its effect."""
+    """Where a node crashes: at the nth matching event, before, during or after its effect."""
 
     node: str
     matches: Predicate
@@ -39,7 +39,7 @@ class CrashPoint:
 
 @dataclass
 class _Node:
-    """A machine and the life its node is in."""
+    """A machine, and the present life of its node."""
 
     storage: Storage
     wall: Wall = field(default_factory=Wall)
@@ -49,7 +49,7 @@ class _Node:
 
 
 class Simulation:
-    """Deterministic in its seed. Use it as a context manager: the end closes what crashed nodes left behind."""
+    """The seed decides everything. Use it as a context manager: at the end it closes what crashed nodes left behind."""
 
     def __init__(self, seed: int, knobs: Knobs | None = None) -> None:
         self.seed = seed
@@ -60,7 +60,7 @@ class Simulation:
         self.network = Network(self.loop, fork(seed, "network"), self.knobs)
         self.failures: list[tuple[str, str, BaseException | None]] = []
         self.forgives = False
-        """Whether a node may have an unexpected error that one of its boundaries stopped; else that is a finding."""
+        """Whether a node may have an unexpected error that one of its boundaries stops; otherwise that is a finding."""
         self._nodes: dict[str, _Node] = {}
         self._dead: list[Process] = []
 
@@ -71,7 +71,7 @@ class Simulation:
         self.close()
 
     def close(self) -> None:
-        """Kill what still lives and close every coroutine and job left, without a warning."""
+        """Kills the living nodes, and closes every coroutine and job that is left, without a warning."""
         for name, node in self._nodes.items():
             if node.process is not None and node.process.alive:
                 self._kill(name, node.process, power_loss=False)
@@ -91,15 +91,13 @@ class Simulation:
         return self._start(name)
 
     def restart(self, name: str) -> SimWorld:
-        """A new life on the same disk; a node that still runs is killed first."""
+        """A new life on the same disk. A node that still runs is killed first."""
         self.crash(name, power_loss=False)
         return self._start(name)
 
     def crash(self, name: str, power_loss: bool = True) -> None:
-        """kill -9, or a power cut: then the disk keeps only what was synced, and no connection is closed.
-
-        The power cut of a node that was killed before takes what its kernel still had in memory.
-        """
+        """Like kill -9; or, with a power cut, the disk keeps only synced data, and no connection is closed. A power cut
+        of a node that was killed before loses what its kernel still had in memory."""
         node = self._nodes[name]
         if node.process is not None and node.process.alive:
             self._kill(name, node.process, power_loss)
@@ -113,11 +111,11 @@ class Simulation:
         return process is not None and process.alive
 
     def storage(self, name: str) -> Storage:
-        """The node's disk, to give it faults or to look at it."""
+        """The node's disk, for faults and checks."""
         return self._nodes[name].storage
 
     def pause(self, name: str) -> None:
-        """SIGSTOP: nothing of the node runs, its kernel still takes connections and bytes."""
+        """Like SIGSTOP: the node does not run, but its kernel still takes connections and bytes."""
         self.trace.record(name, "pause")
         self.loop.pause(self._living(name))
 
@@ -174,24 +172,24 @@ class Simulation:
     # Network faults
 
     def cut(self, a: str, b: str, one_way: bool = False) -> None:
-        """Hold all bytes between two nodes, or only those from `a` to `b`, until healed."""
+        """Holds all bytes between two nodes, or only those from `a` to `b`, until the link is healed."""
         self.trace.record(a, "cut", b, "one way" if one_way else "")
         self.network.link(a, b).cut = True
         if not one_way:
             self.network.link(b, a).cut = True
 
     def heal(self, a: str | None = None, b: str | None = None) -> None:
-        """Undo cuts, stalls and slowness between two nodes, of one node, or everywhere."""
+        """Ends cuts, stalls and slowness between two nodes, of one node, or everywhere."""
         self.trace.record(a or "", "heal", b or "")
         self.network.heal(a, b)
 
     def slow(self, a: str, b: str, delay: Range) -> None:
-        """Seconds that bytes take from one to the other, either way."""
+        """Sets the seconds that bytes take between the nodes, in each direction."""
         self.trace.record(a, "slow", b, repr(delay))
         self.network.link(a, b).delay = self.network.link(b, a).delay = delay
 
     def stall(self, a: str, b: str, seconds: float) -> None:
-        """Nothing arrives between two nodes for this long."""
+        """Nothing arrives between two nodes for this many seconds."""
         self.trace.record(a, "stall", b, repr(seconds))
         for link in (self.network.link(a, b), self.network.link(b, a)):
             link.stalled_until = self.loop.time() + seconds
@@ -207,14 +205,15 @@ class Simulation:
         return self.trace.digest
 
     def on_event(self, watcher: Watcher) -> Callable[[], None]:
-        """Show every operation on the world to `watcher`, in its phases; returns the way to stop it."""
+        """Shows every operation on the world to `watcher`, in its phases. Returns a function that ends this."""
         self.trace.watchers.append(watcher)
         return lambda: self.trace.watchers.remove(watcher)
 
     def crash_at(
         self, node: str, matches: Predicate, nth: int = 1, phase: Phase = "before", power_loss: bool = True
     ) -> CrashPoint:
-        """Crash the node at the nth matching event. Only appends have a `during`: part of the bytes are written."""
+        """Crashes the node at the nth matching event. Only appends have a phase `during`: a part of the bytes is
+        written."""
         point = CrashPoint(node, matches, nth, phase, power_loss)
 
         def watch(event: Event) -> None:
@@ -229,7 +228,7 @@ class Simulation:
         return point
 
     def at(self, when: float, action: Callable[..., object], *args: object) -> None:
-        """Do something to the world at a virtual second: a line of a fault schedule."""
+        """Does something to the world at a virtual second: one line of a fault schedule."""
         self.loop.call_at(when, action, *args, context=self.loop.root.context())
 
     # Running
@@ -244,7 +243,8 @@ class Simulation:
         until: Callable[[], bool] | None = None,
         limit: float = 600.0,
     ) -> T:
-        """Run the scenario to its end, and on until `until` holds. TimeLimit after `limit` virtual seconds."""
+        """Runs the scenario to its end, and then until `until` holds. Raises TimeLimit after `limit` virtual
+        seconds."""
         coroutine = main() if callable(main) else main
         self.loop.limit = self.now + limit
         try:
@@ -257,12 +257,12 @@ class Simulation:
         return result
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time go by."""
+        """Lets virtual time pass."""
         self.loop.run_to(self.now + seconds)
         self._raise_failures()
 
     async def until(self, condition: Callable[[], bool], limit: float = 60.0) -> None:
-        """Wait in a scenario until `condition` holds; TimeLimit if it does not in time."""
+        """Waits in a scenario until `condition` holds. Raises TimeLimit if it does not in time."""
         deadline = self.now + limit
         while not condition():
             if self.now >= deadline:

@@ -1,4 +1,4 @@
-"""A node's disk as a machine keeps it over restarts: the tree, what of it is durable, and the faults it was given."""
+"""A node's disk, which its machine keeps over restarts: the tree, what of it is durable, and its faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from highwater.world import Exhausted
 Operation = Literal[
     "append", "trim", "read", "sync", "truncate", "create", "rename", "unlink", "mkdir", "rmdir", "sync_dir", "open"
 ]
-"""`open` comes before any use of a file or a directory. It fails if no descriptor is left."""
+"""`open` comes before each use of a file or a directory. It fails if no descriptor is left."""
 
 
 def os_error(code: int, path: PurePath) -> OSError:
@@ -26,8 +26,9 @@ def os_error(code: int, path: PurePath) -> OSError:
 
 
 @dataclass(slots=True, eq=False)
-class Fault:
-    """Fails an operation on matching paths (or fakes it, for a sync), from the nth on, the given number of times."""
+class DiskFault:
+    """Makes an operation on matching paths fail (or pretend to succeed, for a sync), from the nth one on, the given
+    number of times."""
 
     operation: Operation
     pattern: str
@@ -35,7 +36,7 @@ class Fault:
     nth: int
     times: int | None
     error: Exception | None = None
-    """Raised in the place of an OSError: a mistake in a program, wherever it touches this file."""
+    """Raised instead of an OSError: it stands for a mistake in the program, wherever the program uses this file."""
     seen: int = 0
     struck: int = 0
 
@@ -58,22 +59,23 @@ class Strike(NamedTuple):
 
 
 class Storage:
-    """Survives crashes. Names are durable by `sync_dir` of their directory alone, bytes by a sync of their file."""
+    """It survives crashes. Names become durable only by `sync_dir` of their directory, and bytes only by a sync of
+    their file."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._root = DirNode()
         self._pending: list[Change] = []
-        self._faults: list[Fault] = []
+        self._faults: list[DiskFault] = []
         self._used = 0
         self.capacity: int | None = None
-        """Bytes of file content that fit; None is endless."""
+        """The bytes of file content that fit; None means no limit."""
         self.drag = 1.0
-        """How many times as long as usual everything takes."""
+        """The factor by which everything takes longer than usual."""
         self.struck: list[Strike] = []
         """What has failed in the present life of the node."""
         self.harmed: set[str] = set()
-        """Names of directories in which bytes have ever rotted."""
+        """The names of directories in which bytes have rotted at any time."""
         self.locks: set[PurePath] = set()
 
     # What a scenario does
@@ -86,28 +88,28 @@ class Storage:
         nth: int = 1,
         times: int | None = 1,
         error: Exception | None = None,
-    ) -> Fault:
-        """Let the nth such operation on a path that matches raise OSError(code), and the `times - 1` after it; or raise
-        `error`, as a mistake in the program would."""
-        fault = Fault(operation, pattern, code, nth, times, error)
+    ) -> DiskFault:
+        """Makes the nth such operation on a matching path raise OSError(code), and also the `times - 1` operations
+        after it. With `error`, they raise that instead, as for a mistake in the program."""
+        fault = DiskFault(operation, pattern, code, nth, times, error)
         self._faults.append(fault)
         return fault
 
-    def lie(self, pattern: str = "*", nth: int = 1, times: int | None = 1) -> Fault:
-        """Let syncs of matching files report success and keep nothing."""
-        fault = Fault("sync", pattern, None, nth, times)
+    def lie(self, pattern: str = "*", nth: int = 1, times: int | None = 1) -> DiskFault:
+        """Makes syncs of matching files report success and keep nothing."""
+        fault = DiskFault("sync", pattern, None, nth, times)
         self._faults.append(fault)
         return fault
 
-    def mend(self, fault: Fault | None = None) -> None:
-        """Undo one fault, or all."""
+    def mend(self, fault: DiskFault | None = None) -> None:
+        """Ends one fault, or all."""
         if fault is None:
             self._faults.clear()
         elif fault in self._faults:
             self._faults.remove(fault)
 
     def provide(self, path: PurePath) -> None:
-        """A directory that was there, durable, before anything started."""
+        """Makes a directory that was there, and durable, before anything started."""
         directory = self._root
         for name in path.parts[1:]:
             child = directory.entries.setdefault(name, DirNode())
@@ -115,7 +117,7 @@ class Storage:
             directory = _as_directory(child, path)
 
     def damage(self, path: PurePath, pos: int, data: bytes) -> None:
-        """Overwrite bytes on the platter, as rot or a misdirected write would."""
+        """Overwrites bytes on the disk, as rot or a misdirected write would."""
         node = self.file(path)
         assert pos + len(data) <= len(node.data)
         node.data[pos : pos + len(data)] = data
@@ -139,13 +141,13 @@ class Storage:
         return any(strike.path.is_relative_to(log) or strike.path.parent == log.parent for strike in strikes)
 
     def wipe(self) -> None:
-        """An empty disk takes the place of this one."""
+        """Replaces this disk by an empty one."""
         self._root = DirNode()
         self._pending.clear()
         self._used = 0
 
     def durable_bytes(self, path: PurePath) -> bytes | None:
-        """The bytes of the file that certainly survive a power cut; None if its name might be gone."""
+        """The bytes of the file that are certain to survive a power cut; None if its name may be lost."""
         node: Node = self._root
         for name in path.parts[1:]:
             if not isinstance(node, DirNode) or name not in node.durable:
@@ -154,7 +156,7 @@ class Storage:
         return node.durable_bytes() if isinstance(node, FileNode) else None
 
     def lose_power(self) -> None:
-        """Names: either a prefix of the changes reached the disk, or any of them did. Bytes: see FileNode."""
+        """Names: either the first changes reached the disk, or any of them did. Bytes: see FileNode."""
         random = self._random
         if random.random() < 0.5:
             kept = self._pending[: random.randint(0, len(self._pending))]
@@ -194,7 +196,7 @@ class Storage:
         if node.linked:
             self._used += size
 
-    def strike(self, operation: Operation, path: PurePath) -> Fault | None:
+    def strike(self, operation: Operation, path: PurePath) -> DiskFault | None:
         for fault in self._faults:
             if fault.strikes(operation, path):
                 if fault.error is not None:
@@ -267,7 +269,7 @@ class Storage:
         self._settle([change for change in self._pending if change.touches(directory)])
 
     def settle_name_of(self, path: PurePath) -> None:
-        """As in ext4: the name of a synced file, and of the directories above it, reach the disk with it."""
+        """As in ext4: a sync of a file also makes its name durable, and the names of the directories above it."""
         chain = {id(self.find(PurePath(*path.parts[:depth]))) for depth in range(2, len(path.parts) + 1)}
         self._settle([change for change in self._pending if id(change.node) in chain])
 

@@ -17,8 +17,8 @@ PACKET = 1460
 TINY = 16
 
 
-class Mark(Enum):
-    """What ends a stream: everything was sent, or the connection is void."""
+class StreamEnd(Enum):
+    """What ends a stream: everything was sent, or the connection is broken."""
 
     FIN = "fin"
     RST = "rst"
@@ -46,7 +46,7 @@ class Receiver(Protocol):
 
     def is_open(self) -> bool: ...
 
-    def receive(self, piece: bytes | Mark) -> None: ...
+    def receive(self, piece: bytes | StreamEnd) -> None: ...
 
     def drained(self) -> None: ...
 
@@ -54,10 +54,8 @@ class Receiver(Protocol):
 
 
 class Stream:
-    """Bytes from `source` to `sink`. A cut or a dead machine holds them, nothing else delays or drops them.
-
-    The credit is what the receiver's window still allows; it comes back over the opposite link as bytes are read.
-    """
+    """Bytes from `source` to `sink`. Only a cut or a dead machine holds them. The credit is what the receiver's window
+    still allows. It comes back over the opposite link when bytes are read."""
 
     def __init__(
         self, loop: SimLoop, random: Random, knobs: Knobs, link: Link, back: Link, on_end: Callable[[], None]
@@ -72,7 +70,7 @@ class Stream:
         self.sink: Receiver
         self.unsent: deque[bytes] = deque()
         self.unsent_size = 0
-        self._flight: deque[tuple[float, bytes | Mark]] = deque()
+        self._flight: deque[tuple[float, bytes | StreamEnd]] = deque()
         self._credit = knobs.window
         self._owed = 0
         self._timer: TimerHandle | None = None
@@ -88,22 +86,22 @@ class Stream:
         self._push()
 
     def finish(self) -> None:
-        """Close the stream behind the bytes that are still unsent."""
+        """Closes the stream after the bytes that are still unsent."""
         self._ending = True
         self._push()
 
     def void(self) -> None:
-        """Send a reset. A cut link loses it for good: resets are not repeated."""
+        """Sends a reset. A cut link loses it for ever: resets are not repeated."""
         self.forget_unsent()
         if not self.link.cut:
-            self._depart(Mark.RST)
+            self._depart(StreamEnd.RST)
 
     def forget_unsent(self) -> None:
         self.unsent.clear()
         self.unsent_size = 0
 
     def lose_power(self) -> None:
-        """Bytes that had not left the machine are gone, and the stream is not closed."""
+        """Bytes that had not left the machine are lost, and the stream is not closed."""
         self.forget_unsent()
         for _ in range(self._random.randint(0, len(self._flight))):
             self._flight.pop()
@@ -125,10 +123,10 @@ class Stream:
             self._depart(piece)
         if not self.unsent and self._ending:
             self._ending = False
-            self._depart(Mark.FIN)
+            self._depart(StreamEnd.FIN)
 
     def _cut_piece(self) -> bytes:
-        """The next segment: part of a write, or several in one."""
+        """The next segment: a part of a write, or several writes."""
         chance = self._random.random()
         if chance < self._knobs.tiny_segments:
             limit = self._random.randint(1, TINY)
@@ -147,7 +145,7 @@ class Stream:
             limit -= len(head)
         return taken[0] if len(taken) == 1 else b"".join(taken)
 
-    def _depart(self, piece: bytes | Mark) -> None:
+    def _depart(self, piece: bytes | StreamEnd) -> None:
         # No segment overtakes the one before it, whatever its own delay is: only the head of the queue arrives.
         self._flight.append((self.link.arrival(self._loop.time()), piece))
         self._arm()
@@ -155,7 +153,7 @@ class Stream:
     # The way
 
     def stir(self) -> None:
-        """The conditions of the way changed: try again what was held."""
+        """The conditions of the link changed: tries again what was held."""
         if self._flight and self._timer is None:
             due = self.link.arrival(self._loop.time())
             self._flight[0] = (max(due, self._flight[0][0]), self._flight[0][1])
@@ -185,7 +183,7 @@ class Stream:
             elif isinstance(piece, bytes):
                 self._bounce()
                 return
-            if isinstance(piece, Mark):
+            if isinstance(piece, StreamEnd):
                 self._on_end()
                 return
         self._arm()
@@ -194,7 +192,7 @@ class Stream:
         return self.link.cut or not self.sink.is_powered() or (self.back.cut and not self.sink.is_open())
 
     def _bounce(self) -> None:
-        """Bytes for a connection that its machine no longer knows: answered by a reset."""
+        """Bytes for a connection that the machine no longer knows: it answers with a reset."""
         self.drop()
         error = ConnectionResetError(104, "Connection reset by peer")
         at = self.back.arrival(self._loop.time())
@@ -212,7 +210,7 @@ class Stream:
     # The receiver's side
 
     def consumed(self, size: int) -> None:
-        """The receiver read `size` bytes: the window opens again, as soon as the sender hears of it."""
+        """The receiver read `size` bytes: the window grows as soon as the sender knows of it."""
         self._owed += size
         if not self.back.cut:
             if self.unsent:

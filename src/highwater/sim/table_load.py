@@ -1,4 +1,4 @@
-"""A table in a compacted topic: one writer that sets keys while things go wrong, and what must be left of them."""
+"""A table in a compacted topic: one writer sets keys during the faults, and some values of them must be left."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SETTINGS = {"log.cleaner.backoff.ms": "600"}
 
 
 class TableLoad:
-    """`wrong` is what must not be: a key whose last acknowledged value is gone, and nothing later in its place."""
+    """`wrong` lists keys whose last acknowledged value is gone without a later one in its place."""
 
     def __init__(self, note: Callable[[str, str], None]) -> None:
         self._note = note
         self._sent: dict[int, list[tuple[bytes, Outcome]]] = {key: [] for key in range(KEYS)}
         self.over = False
-        """Set it, and the writer comes to its end."""
+        """Set this event to end the writer."""
         self.seen: Counter[str] = Counter()
         self.wrong: list[str] = []
 

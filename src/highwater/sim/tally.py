@@ -16,11 +16,11 @@ class Tally:
     failed: list[int] = field(default_factory=list)
     virtual_seconds: float = 0.0
     steps: int = 0
-    """Callbacks of nodes, after each of which the invariants were asked."""
+    """The number of callbacks of nodes. The invariants are checked after each of them."""
     clusters: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
-    """Faults, by what the node was to its cluster that they happened to."""
+    """Faults, by the role of the node that had them."""
     events: Counter[str] = field(default_factory=Counter)
     records: Counter[str] = field(default_factory=Counter)
 

@@ -15,7 +15,7 @@ LAST_LINES = 120
 
 @dataclass
 class Finding:
-    """What a seed found wrong, with the story before it."""
+    """What is wrong in the run of a seed, and the story that led to it."""
 
     seed: int
     shape: str
@@ -23,7 +23,7 @@ class Finding:
     schedule: list[str]
     timeline: list[str]
     profile: str = ""
-    """The profile of faults, if it is not the usual one."""
+    """The profile of faults, unless it is the usual one."""
 
     def text(self, last: int = LAST_LINES) -> str:
         parts = [f"seed {self.seed}: {self.shape}", "", "what went wrong:"]
@@ -54,7 +54,7 @@ class Timeline(logging.Handler):
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Collects what every node logs, and no other handler gets it."""
+        """Collects the log lines of all nodes; no other handler gets them."""
         logger = logging.getLogger("highwater")
         before = logger.level, logger.propagate
         logger.addHandler(self)

@@ -1,4 +1,4 @@
-"""The sequence of everything that happened, its running hash, and the watchers that may crash a node in the midst."""
+"""The sequence of everything that happened, its running hash, and the watchers that may crash a node in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HASHED_AT_ONCE = 500
 
 
 class Event(NamedTuple):
-    """One operation on the world, seen before it takes effect, in the midst of it, or after."""
+    """One operation on the world, as it is seen before, during or after its effect."""
 
     at: float
     node: str
@@ -62,7 +62,7 @@ class Trace:
             self._hash_rest()
 
     def show(self, node: str, kind: str, subject: str, phase: Phase) -> None:
-        """Show the event to the watchers."""
+        """Shows the event to the watchers."""
         if self.watchers:
             event = Event(self._now(), node, kind, subject, phase)
             for watcher in tuple(self.watchers):

@@ -11,14 +11,14 @@ from zlib import crc32
 from highwater.model import Endpoint
 from highwater.sim.loop import SimLoop
 from highwater.sim.process import Process
-from highwater.sim.stream import Mark, Stream
+from highwater.sim.stream import Stream, StreamEnd
 
 HIGH_WATER = 64 * 1024
 READ_HINT = 64 * 1024
 
 
 class SimTransport(asyncio.Transport):
-    """asyncio's transport contract, as a socket transport of the selector loop keeps it."""
+    """asyncio's transport contract, as the socket transport of the selector loop keeps it."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class SimTransport(asyncio.Transport):
         return self._process
 
     def start(self, protocol: asyncio.BufferedProtocol) -> None:
-        """Hand the connection to its protocol; runs as the process."""
+        """Gives the connection to its protocol. Runs as the process."""
         self._protocol = protocol
         protocol.connection_made(self)
         if self._gone:
@@ -172,8 +172,8 @@ class SimTransport(asyncio.Transport):
     def is_open(self) -> bool:
         return not self._gone
 
-    def receive(self, piece: bytes | Mark) -> None:
-        if piece is Mark.RST:
+    def receive(self, piece: bytes | StreamEnd) -> None:
+        if piece is StreamEnd.RST:
             self.fail(ConnectionResetError(104, "Connection reset by peer"))
         elif isinstance(piece, bytes):
             self._arrived.append(memoryview(piece))
@@ -187,7 +187,7 @@ class SimTransport(asyncio.Transport):
             self._loop.call_soon(self._after_drain, context=self._process.context())
 
     def fail(self, error: OSError) -> None:
-        """The connection broke: bytes that arrived and were not read are lost with it."""
+        """The connection broke: bytes that had arrived and were not read are lost."""
         if not self._gone:
             self._out.drop()
             self._arrived.clear()
@@ -207,7 +207,7 @@ class SimTransport(asyncio.Transport):
     # The process's side of the kernel
 
     def _hang_up(self) -> None:
-        """Unread bytes at the moment of closing turn the FIN into a reset, as TCP has it."""
+        """If bytes are unread when the connection is closed, a reset is sent and no FIN, as in TCP."""
         unread, self._arrived = bool(self._arrived), deque()
         if unread:
             self._out.void()

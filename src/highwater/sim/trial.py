@@ -1,4 +1,4 @@
-"""One seed: a cluster under load and faults, watched by the invariants, healed, read back and judged."""
+"""One seed: a cluster under load and faults. Invariants watch it; then it is healed, read back and judged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from highwater.sim.shape import Shape
 from highwater.sim.simulation import Simulation
 from highwater.sim.table_load import TABLE, TableLoad
 from highwater.sim.timeline import Finding, Timeline
-from highwater.sim.watch import Watch
+from highwater.sim.watch import NodeWatch
 
 SECONDS = 6.0
 MEMBERS = ("c1", "c2")
@@ -37,7 +37,7 @@ RUN_SECONDS = 400.0
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """A run leaves little garbage, and looking for it again and again takes a fifth of the time."""
+    """A run makes little garbage, and frequent garbage collections would take a fifth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -48,12 +48,12 @@ def _without_collector() -> Iterator[None]:
 
 
 class Trial:
-    """Deterministic in its seed. Call it: None, or what it found."""
+    """The seed decides everything. A call runs it and returns the finding, or None."""
 
     def __init__(
         self, seed: int, seconds: float = SECONDS, profile: str = USUAL, schedule: Sequence[Fault] | None = None
     ) -> None:
-        """`schedule` takes the place of the one that would be drawn."""
+        """`schedule` replaces the one that would be drawn."""
         self.seed = seed
         self._seconds = seconds
         self._profile = profile
@@ -64,7 +64,7 @@ class Trial:
         self.cluster = SimCluster(
             self.sim, shape.brokers, shape.voters, plan, self.timeline.note, shape.settings, shape.controllers
         )
-        self.watch = Watch(self.cluster, all_invariants(), self._violated, self._may_lose)
+        self.watch = NodeWatch(self.cluster, all_invariants(), self._violated, self._may_lose)
         self.load = Load(shape.partitions, self.watch, self.timeline.note)
         self.table = TableLoad(self.timeline.note)
         self.group = GroupLoad("g", shape.topics[0].name, self.timeline.note)

@@ -1,4 +1,4 @@
-"""A cluster as the invariants see it: plain values, read from live nodes without touching them."""
+"""A cluster as the invariants see it: plain values that are read from live nodes without changing them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from highwater.sim.storage import Storage
 from highwater.wire import records
 
 SCRATCH = "scratch"
-"""Topics whose names begin so come and go while others look."""
+"""Topics with names that begin with this text are created and deleted during a run."""
 
 
-class Batch(NamedTuple):
+class BatchView(NamedTuple):
     base_offset: int
     last_offset: int
     epoch: int
@@ -38,22 +38,22 @@ class ReplicaView(NamedTuple):
     durable_end: int = 0
     high_watermark: int = 0
     isr: tuple[int, ...] = ()
-    """The ISR of its leader; empty on others."""
+    """The ISR, if this replica leads; otherwise empty."""
     maximal_isr: tuple[int, ...] = ()
     flushed: bool = False
-    """Whether what it acknowledges is synced first."""
+    """Whether records are synced before they are acknowledged."""
     fetchers: int = 0
-    batches: tuple[Batch, ...] | None = None
+    batches: tuple[BatchView, ...] | None = None
     """Committed batches in the files: all, or those since the last look. None if nothing was read."""
     log: object | None = None
-    """Another one once the replica has begun anew."""
+    """Changes when the replica begins anew with another log."""
 
 
 class QuorumView(NamedTuple):
     """A node's part in the metadata quorum."""
 
     epoch: int | None = 0
-    """None while it is being written: before that it has no effect."""
+    """None while it is being written: it has no effect before that."""
     vote: int | None = None
     """The candidate that got its vote in that epoch."""
     leads: bool = False
@@ -62,7 +62,7 @@ class QuorumView(NamedTuple):
     high_watermark: int = 0
     active_epoch: int | None = None
     """The epoch in which it is the active controller."""
-    batches: tuple[Batch, ...] | None = None
+    batches: tuple[BatchView, ...] | None = None
     """Batches of the metadata log, like those of a replica."""
 
 
@@ -73,10 +73,10 @@ class NodeView:
     quorum: QuorumView = field(default_factory=QuorumView)
     broker_epoch: int = -1
     image: MetadataImage | None = None
-    """Committed, as far as it knows."""
+    """The committed end, as far as the node knows."""
     replicas: Mapping[TopicPartition, ReplicaView] = field(default_factory=dict)
     disk: int = 1
-    """Which of its disks it has: what it said before, it said of another."""
+    """The number of its disk: what it reported with an earlier disk was true of that disk."""
 
 
 class ReportedEnd(NamedTuple):
@@ -93,11 +93,11 @@ class ClusterView:
     nodes: tuple[NodeView, ...]
     truth: MetadataImage | None = None
     acked: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """The end of what producers hold an acknowledgement for."""
+    """The end of the records that were acknowledged to producers."""
     reported_ends: Mapping[TopicPartition, ReportedEnd] = field(default_factory=dict)
     """The last end of each partition that readers got."""
     lossy: frozenset[TopicPartition] = frozenset()
-    """Partitions of which data was given up by an unclean election, as their topic allows."""
+    """Partitions that lost data in an unclean election, as their topic allows."""
     now: float = 0.0
 
     def registered(self, broker: int) -> NodeView | None:
@@ -118,9 +118,9 @@ class Committed:
         self._base = -1
         self._position = 0
 
-    def news(self) -> tuple[Batch, ...]:
+    def news(self) -> tuple[BatchView, ...]:
         """What was committed since the last call."""
-        found: list[Batch] = []
+        found: list[BatchView] = []
         log = self._log
         for segment in log.segments:
             base = segment.base_offset
@@ -137,17 +137,17 @@ class Committed:
                     return tuple(found)
                 position = at + size
                 if header.base_offset >= log.log_start:
-                    found.append(Batch(header.base_offset, header.last_offset, header.leader_epoch, header.crc))
+                    found.append(BatchView(header.base_offset, header.last_offset, header.leader_epoch, header.crc))
             self._base, self._position = base, position
         return tuple(found)
 
 
 def is_open(node: Node | None) -> bool:
-    """Whether it is far enough to have anything to show."""
+    """Whether the node has started far enough to be looked at."""
     return node is not None and hasattr(node.raft, "quorum")
 
 
-def view_quorum(node: Node, batches: tuple[Batch, ...] | None = None) -> QuorumView:
+def view_quorum(node: Node, batches: tuple[BatchView, ...] | None = None) -> QuorumView:
     quorum, log, controller = node.raft.quorum, node.raft.files, node.controller
     voted = quorum.voted
     return QuorumView(
@@ -162,7 +162,7 @@ def view_quorum(node: Node, batches: tuple[Batch, ...] | None = None) -> QuorumV
     )
 
 
-def view_replica(node: Node, partition: Partition, batches: tuple[Batch, ...] | None = None) -> ReplicaView:
+def view_replica(node: Node, partition: Partition, batches: tuple[BatchView, ...] | None = None) -> ReplicaView:
     log, leader, broker = partition.log, partition.leader, node.broker
     return ReplicaView(
         epoch=partition.epoch,
@@ -182,13 +182,13 @@ def view_replica(node: Node, partition: Partition, batches: tuple[Batch, ...] | 
 
 
 def view_node(member: SimNode, storage: Storage | None) -> NodeView | None:
-    """None if it has nothing to show. With `storage`, whole logs are read, too."""
+    """None if the node cannot be looked at yet. With `storage`, whole logs are read, too."""
     node = member.node
     if node is None or not is_open(node):
         return None
 
-    def batches(log: Log) -> tuple[Batch, ...] | None:
-        """Replicas are compacted each at its own time: their batches need not match."""
+    def batches(log: Log) -> tuple[BatchView, ...] | None:
+        """Each replica is compacted at its own time: their batches need not match."""
         return None if storage is None or log.config.compact else Committed(storage, log).news()
 
     replicas: dict[TopicPartition, ReplicaView] = {}

@@ -1,7 +1,5 @@
-"""Looks at a node after each of its callbacks: what has changed is shown to the invariants, and counted.
-
-Nothing that did not change costs more than its comparison, so that every step of a cluster can be looked at.
-"""
+"""Looks at a node after each of its callbacks. Changes are shown to the invariants and counted. For anything that has
+not changed, only one comparison is made, so that every step of a cluster can be checked."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from highwater.sim.process import Process
 from highwater.sim.storage import Storage
 from highwater.sim.view import (
     SCRATCH,
-    Batch,
+    BatchView,
     ClusterView,
     Committed,
     NodeView,
@@ -53,7 +51,7 @@ class _Life:
         self._troubled: set[Log] = set()
 
     def troubled(self) -> list[Log]:
-        """Logs that are in trouble since the last look."""
+        """Logs that have been in trouble since the last look."""
         broker, found = self.node.broker, []
         for log in () if broker is None else broker.store.logs.values():
             if (log.offline is not None or log.reads.damage) and log not in self._troubled:
@@ -62,7 +60,7 @@ class _Life:
         return found
 
     def quorum(self) -> QuorumView | None:
-        """None if the quorum, and the other parts of the node that are no replicas, have not changed."""
+        """None if the quorum, and all parts of the node except the replicas, have not changed."""
         node = self.node
         raft, controller = node.raft, node.controller
         quorum, log = raft.quorum, raft.files
@@ -122,19 +120,19 @@ class _Life:
         return changed
 
     def _forget(self, tp: TopicPartition) -> None:
-        """What was seen of a log before it failed does not count for its replica now."""
+        """What was seen of a log before it failed no longer counts for its replica."""
         if tp in self.view.replicas:
             others = {each: replica for each, replica in self.view.replicas.items() if each != tp}
             self.view = replace(self.view, replicas=others)
 
-    def _read(self, key: object, log: Log) -> tuple[Batch, ...]:
+    def _read(self, key: object, log: Log) -> tuple[BatchView, ...]:
         reader = self._logs.get(key)
         if reader is None:
             reader = self._logs[key] = Committed(self._storage, log)
         return reader.news()
 
 
-class Watch:
+class NodeWatch:
     """`failed` is called with the first violation. After that nothing is checked."""
 
     def __init__(
@@ -163,7 +161,7 @@ class Watch:
         """The newest committed metadata that any node has ever had."""
         self.steps = 0
         self.seen: Counter[str] = Counter()
-        """How often what a cluster goes through was seen."""
+        """How often each kind of event was seen."""
         self.found: Violation | None = None
 
     @property
@@ -220,7 +218,8 @@ class Watch:
         self._guarded(self._ask_clients)
 
     def look_at_logs(self) -> None:
-        """Everything, and every log from its start: what was written once may have been harmed since."""
+        """Looks at everything, and reads every log from its start: old records may have been damaged since they were
+        written."""
         self._guarded(self._look_at_everything)
 
     def _ask_clients(self) -> None:
@@ -273,7 +272,8 @@ class Watch:
                 invariant.truth(view, news)
 
     def _look_into(self, life: _Life, log: Log) -> None:
-        """Epoch and offset of a batch have no checksum: what has rotted in a leader's is fetched by others."""
+        """No checksum covers the epoch and the offset of a batch: followers copy them even if they have rotted on the
+        leader."""
         storages = {each: self._cluster.sim.storage(each) for each in self._cluster.names}
         has_failed = storages[f"n{life.view.id}"].has_failed(log.directory)
         is_harmed = has_failed or any(log.directory.name in storage.harmed for storage in storages.values())
@@ -282,7 +282,7 @@ class Watch:
             invariant.trouble(life.view, log.partition, log.trouble, is_harmed)
 
     def _learn(self, image: MetadataImage) -> MetadataImage | None:
-        """The image, if it is the newest."""
+        """Takes the image, if it is the newest one."""
         if self.truth is not None and image.offset <= self.truth.offset:
             return None
         self.truth = image

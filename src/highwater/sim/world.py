@@ -1,4 +1,4 @@
-"""One node's door to the simulation."""
+"""The world of one node in the simulation."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class SimWorld:
         return task
 
     async def perform(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine as this node and wait for it from outside; Dead if the node crashes meanwhile."""
+        """Runs a coroutine as this node, and waits for it from outside. Raises Dead if the node crashes meanwhile."""
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
         async def act() -> None:
@@ -161,7 +161,7 @@ class SimWorld:
                 coroutine.close()  # it crashed before the first step
 
     def call(self, fn: Callable[..., T], *args: object) -> T:
-        """Call a plain function as this node, on its loop."""
+        """Calls a plain function as this node, on its loop."""
         self._process.check()
         return self._process.context().run(fn, *args)
 

@@ -10,13 +10,12 @@ from random import Random
 
 from highwater.sim.cluster import SimNode
 from highwater.sim.faults.fault import Fault
-from highwater.sim.faults.links import Links
+from highwater.sim.faults.links import LinkFaults
 from highwater.sim.faults.losses import Losses
 from highwater.sim.faults.outages import Outages
 from highwater.sim.faults.scene import Scene
 from highwater.sim.inode import FileNode
-from highwater.sim.storage import Fault as Planned
-from highwater.sim.storage import Operation
+from highwater.sim.storage import DiskFault, Operation
 from highwater.sim.table_load import TABLE
 
 METADATA, RECORDS, CHECKPOINTS, ANYTHING = (
@@ -38,15 +37,15 @@ SLOW = (5.0, 200.0)
 
 
 class Disks:
-    def __init__(self, scene: Scene, losses: Losses, outages: Outages, links: Links) -> None:
+    def __init__(self, scene: Scene, losses: Losses, outages: Outages, links: LinkFaults) -> None:
         self._scene = scene
         self._links = links
         self._cluster = scene.cluster
         self._sim = scene.sim
         self._losses = losses
         self._outages = outages
-        self._planned: list[tuple[str, str, Planned]] = []
-        """Errors by their kind and by what the node was: most of them strike some time later, or never."""
+        self._planned: list[tuple[str, str, DiskFault]] = []
+        """Errors by their kind and by the node's role. Most of them happen some time later, or never."""
 
     def trouble(self, fault: Fault, name: str, until: float) -> bool:
         """Whether the verb is one of these."""
@@ -74,7 +73,7 @@ class Disks:
             not member.serves or strike.path.match(f"{METADATA}/*") for strike in struck
         )
         if may_end and self._scene.over:
-            # It was struck before everything healed, and nothing else starts it again.
+            # The error hit it before everything healed, and nothing else starts it again.
             self._outages.start_again(member.name)
         return may_end
 
@@ -169,7 +168,7 @@ class Disks:
         self._undo_at(until, name, undo)
 
     def _undo_at(self, until: float, name: str, undo: Callable[[], None]) -> None:
-        """A node that gave up starts again once its disk is well."""
+        """A node that ended by itself starts again when its disk works again."""
 
         def well() -> None:
             if not self._scene.over:
@@ -181,8 +180,9 @@ class Disks:
     # A disk that forgets
 
     def _damage(self, fault: Fault, name: str, until: float) -> None:
-        """Bytes that were synced, and that no kernel has in memory any more: of a table those of closed segments may be
-        gone from it, of others only those from before the node was started, unless it now is."""
+        """Bytes that were synced, and that are no longer in the memory of a kernel. Bytes of a table's closed segments
+        may be gone from it at any time; other bytes only if they were written before the node was started, or if the
+        node is down."""
         if not self._cluster.members[name].is_broker or not self._losses.may_lose(name):
             self._scene.say(f"{name}: its bytes are spared")
             return
@@ -202,8 +202,8 @@ class Disks:
 
     def _cold_files(self, name: str, upto: Callable[[FileNode], int]) -> list[tuple[PurePath, int]]:
         """Segments of the load's partitions and of its table, and how many bytes of each may rot: as many as `upto`
-        says, or all of a closed segment of the table. What readers are sent is not checked while it is fresh, but what
-        is compacted is."""
+        says, or the whole of a closed segment of the table. Fresh bytes are not checked when they are sent to readers,
+        but bytes that are compacted are checked."""
         topics = {TABLE.topic, *(partition.topic for partition in self._scene.partitions)}
         segments = {
             path: node
@@ -216,8 +216,7 @@ class Disks:
         return [(path, size) for path, size in below.items() if size > 0]
 
     def _replace(self, fault: Fault, until: float) -> None:
-        """Only for a broker: a voter without its disk would have to become a voter again, which is an operator's
-        work."""
+        """Only for a broker: a voter that lost its disk would have to be made a voter again, which an operator does."""
         members = [each for each in self._cluster.members.values() if not each.is_voter]
         if not members:
             return
@@ -232,7 +231,7 @@ class Disks:
         self._cluster.replace_disk(name)
 
     def end(self) -> None:
-        """Every disk works, and has room."""
+        """Makes every disk work and have room."""
         for kind, state, planned in self._planned:
             if planned.struck:
                 self._scene.count(kind, state)
@@ -250,7 +249,7 @@ def _is_of_a_disk(failed: BaseException | None) -> bool:
 
 
 def _place(dice: Random, below: int) -> int:
-    """Anywhere, but half of the time near the end, where recovery looks."""
+    """Anywhere in the file, but half of the time near the end, where recovery reads."""
     return dice.randrange(max(0, below - 400), below) if dice.random() < 0.5 else dice.randrange(below)
 
 

@@ -8,7 +8,7 @@ from highwater.sim.faults.scene import Scene
 SLOW_LINK = (0.05, 0.4)
 
 
-class Links:
+class LinkFaults:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._sim = scene.sim
@@ -40,7 +40,7 @@ class Links:
         return True
 
     def isolate_from_nodes(self, name: str, until: float) -> None:
-        """Its clients reach it still."""
+        """Its clients still reach it."""
         others = [each for each in self._scene.cluster.names if each != name]
         self._cut("isolations", [(name, each) for each in others], until)
 

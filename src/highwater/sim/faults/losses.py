@@ -22,18 +22,19 @@ class Losses:
         self._cluster: SimCluster = scene.cluster
         self._flushed = flushed
         self._lost: dict[str, int] = {}
-        """Nodes that lost something, and their broker epoch then."""
+        """Nodes that lost data, with their broker epoch at that time."""
 
     def keeps_only_synced(self, name: str) -> bool:
-        """Metadata counts once it is synced, and so does every record in flush mode: a power cut takes nothing away."""
+        """Metadata counts only after a sync, and in flush mode so does every record: a power cut loses nothing of
+        them."""
         return self._flushed or not self._cluster.members[name].is_broker
 
     def may_lose_power(self, name: str) -> bool:
-        """Whether its kernel's memory may go with the process."""
+        """Whether the memory of its kernel may be lost together with the process."""
         return self.keeps_only_synced(name) or self.may_lose(name)
 
     def may_lose(self, name: str) -> bool:
-        """Whether its disk may lose what counts."""
+        """Whether its disk may lose data that counts."""
         self._forget_healed()
         truth = self._scene.truth()
         if self._lost or truth is None or not all(self._is_counted(each, truth) for each in self._cluster.names):
@@ -41,7 +42,7 @@ class Losses:
         return all(len(part.isr) == len(part.replicas) for _, _, part in truth.topics.each_partition())
 
     def _is_counted(self, name: str, truth: MetadataImage) -> bool:
-        """It serves, in the life that metadata knows: an ISR may be that of a life that is over."""
+        """It serves, and metadata knows its present life: an ISR may still refer to an earlier life."""
         member = self._cluster.members[name]
         if not member.serves or not self._cluster.is_up(name) or member.node is None or not self._is_reached(name):
             return False

@@ -1,4 +1,4 @@
-"""Carries a schedule out, and ends it."""
+"""Carries out a schedule of faults, and ends it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from highwater.model import TopicPartition
 from highwater.sim.cluster import SimCluster, SimNode
 from highwater.sim.faults.disks import Disks
 from highwater.sim.faults.fault import Fault
-from highwater.sim.faults.links import Links
+from highwater.sim.faults.links import LinkFaults
 from highwater.sim.faults.losses import Losses
 from highwater.sim.faults.operations import Operations
 from highwater.sim.faults.outages import Outages
@@ -29,7 +29,7 @@ class Nemesis:
     ) -> None:
         self._scene = Scene(cluster, clients, partitions, truth)
         losses = Losses(self._scene, flushed)
-        self._links = Links(self._scene)
+        self._links = LinkFaults(self._scene)
         self._outages = Outages(self._scene, losses, flushed)
         self._disks = Disks(self._scene, losses, self._outages, self._links)
         self.spoiling = Spoiling(self._scene, losses, self._outages)
@@ -37,7 +37,7 @@ class Nemesis:
         cluster.excuses = self._excuses
 
     @property
-    def _parts(self) -> tuple[Outages, Links, Disks, Spoiling, Operations]:
+    def _parts(self) -> tuple[Outages, LinkFaults, Disks, Spoiling, Operations]:
         return self._outages, self._links, self._disks, self.spoiling, self.operations
 
     def _excuses(self, member: SimNode, failed: BaseException) -> bool:

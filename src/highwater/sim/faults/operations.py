@@ -54,7 +54,7 @@ RETAINED = ("3000", "6000")
 
 
 class Operations:
-    """`trouble` hands out work, `work` does it, one thing after the other."""
+    """`trouble` queues work, and `work` does it, one thing after the other."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -112,7 +112,7 @@ class Operations:
         raise AssertionError(verb)
 
     async def _delete_records(self, client: Client, dice: Random) -> bool:
-        """Up to anywhere below what is committed, mostly amid a batch."""
+        """Deletes up to a random offset below the committed end, mostly in the middle of a batch."""
         at = dice.choice(self._scene.partitions)
         leader = self._scene.cluster.leader_of(at)
         node = None if leader is None else self._scene.cluster.members[leader].node
@@ -159,7 +159,7 @@ class Operations:
         return code_of(answer.error_code) is Code.NONE and Code.NONE in codes
 
     async def _move(self, client: Client, dice: Random) -> bool:
-        """To any two or three brokers, in any order; some of them may have the partition already."""
+        """Moves the partition to two or three brokers, in any order. Some of them may have a replica already."""
         brokers = [member.id for member in self._scene.cluster.members.values() if member.is_broker]
         target = dice.sample(brokers, min(dice.choice((2, 3, 3)), len(brokers)))
         return await self._reassign(client, dice.choice(self._scene.partitions), target)

@@ -60,7 +60,7 @@ class Outages:
     # Crashes
 
     def take_down(self, name: str, power_loss: bool, until: float) -> bool:
-        """Takes a node down until it is started again. False if it is spared."""
+        """Stops a node until it is started again. Returns False if the node is spared."""
         if self._is_spared(name):
             return False
         self._scene.say(f"{name}: {'the power is cut' if power_loss else 'killed'} until {until:.3f}")
@@ -82,7 +82,7 @@ class Outages:
             self._losses.lost_power(name)
 
     def _crash_at(self, fault: Fault, name: str, phase: Phase, power_loss: bool) -> None:
-        """Crashes at one of the next appends of this life, or half a second later if there are too few."""
+        """The node crashes at one of its next appends in this life, or after half a second if there are too few."""
         of_metadata = fault.draw < 0.3
         nth = 1 + int(fault.draw * 10) if of_metadata else 1 + int((fault.draw - 0.3) * 25)
         pattern = "/data/__cluster*" if of_metadata else "*.log"
@@ -122,8 +122,8 @@ class Outages:
         self._sim.at(again, kill)
 
     def _crash_before_registration(self, fault: Fault, name: str, until: float, power_loss: bool) -> None:
-        """Crashes at one of the first operations of its next life; half of the time on the network, where other nodes
-        learn of it."""
+        """The node crashes at one of the first operations of its next life: half of the time on the network, where
+        other nodes notice it."""
         if not self.take_down(name, power_loss, until):
             return
         member = self._cluster.members[name]
@@ -159,8 +159,8 @@ class Outages:
             self._keep_from_registering(fault, name, until, power_loss)
 
     def _keep_from_registering(self, fault: Fault, name: str, until: float, power_loss: bool) -> None:
-        """Its next life has roles, and is cut off from the controller before it registers; then its power is cut, and
-        the life after that does not reach another node at first. What one life has said is not true of the next."""
+        """The next life has roles and is cut off from the controller before it registers. Then its power is cut, and
+        the life after that reaches no other node at first. What one life has reported is not true of the next."""
         if not self.take_down(name, power_loss, until):
             return
         member, dice = self._cluster.members[name], fault.dice()
@@ -198,7 +198,7 @@ class Outages:
     # Orderly stops
 
     def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """One thing at a time that is done in order with a node."""
+        """One orderly operation on a node at a time."""
         if name in self._ordered:
             work.close()
         else:
@@ -206,7 +206,7 @@ class Outages:
             self._ordered[name].add_done_callback(lambda _: self._ordered.pop(name))
 
     async def _stop_and_start(self, names: Sequence[str]) -> None:
-        """A controlled shutdown, and a new life as soon as it has come to its end; then the next."""
+        """A controlled shutdown, and a new life as soon as it has ended; then the next node."""
         for name in names:
             if self._scene.over or self._cluster.members[name] not in self._cluster.serving():
                 continue
@@ -231,7 +231,7 @@ class Outages:
             self._cluster.start(name)
 
     def start_again(self, name: str) -> None:
-        """Soon, also after the end of the faults: for a node that could not start."""
+        """Starts a node soon that could not start, even after the end of the faults."""
         self._sim.at(self._sim.now + 0.05, self._start_if_down, name)
 
     def _start_if_down(self, name: str) -> None:

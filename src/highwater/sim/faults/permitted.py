@@ -9,14 +9,14 @@ from highwater.model import TopicPartition
 
 @dataclass
 class Permitted:
-    """What clients may miss in the load's partitions because of an operator's requests."""
+    """The records of the load's partitions that clients may miss because of an operator's requests."""
 
     deleted: dict[TopicPartition, int] = field(default_factory=dict)
-    """Records below these offsets: they were asked to be deleted."""
+    """Requests asked for the deletion of the records below these offsets."""
     retained: set[str] = field(default_factory=set)
-    """Topics that keep their last bytes alone."""
+    """Topics that keep only their last bytes."""
     given_up: set[str] = field(default_factory=set)
-    """Topics that an unclean election was asked for."""
+    """Topics for which an unclean election was requested."""
 
     def start(self, partition: TopicPartition, log_start: int) -> bool:
         """Whether a log may begin there."""

@@ -1,4 +1,5 @@
-"""Which faults a run may have: families of verbs, profiles that choose among them, and a schedule drawn from one."""
+"""The faults that a run may have: families of verbs, profiles that choose among them, and a schedule drawn from a
+profile."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from highwater.sim.shape import Leaning
 class Verb(NamedTuple):
     weight: float
     least: float = 0.0
-    """Seconds that it lasts."""
+    """The duration in seconds."""
     most: float = 0.0
 
 
@@ -81,12 +82,12 @@ FAMILIES: Mapping[str, Mapping[str, Verb]] = {
 
 class Profile(NamedTuple):
     families: Mapping[str, float]
-    """How often a seed has each family of faults."""
+    """The probability that a seed has each family of faults."""
     more: Mapping[str, float] = MappingProxyType({})
-    """Verbs that each seed with their family has, and how many times as often as usual."""
+    """Verbs that every seed with their family has, each with a factor for how often."""
     leaning: Leaning = Leaning()
     most: int = 9
-    """Faults of a seed."""
+    """The number of faults of a seed."""
 
 
 COMBINED, BROKER_APART = (3, 3, 0), (4, 3, 0)
@@ -95,7 +96,7 @@ LAME = Knobs(flush_round=(0.01, 0.06))
 COLD = Knobs(cold_read=0.9, warm_tail=0, job_step=(0.0002, 0.008))
 SLOW = Knobs(slow_code=0.3)
 IMPATIENT = {"broker.session.timeout.ms": "400", "broker.heartbeat.interval.ms": "100"}
-"""A leader that is cut off for a moment is deposed, and has a tail to cut."""
+"""A leader that is cut off for a moment is deposed, and has a tail to truncate."""
 PROFILES: Mapping[str, Profile] = {
     "all": Profile({"processes": 0.7, "links": 0.5, "disks": 0.5, "losses": 0.35, "operations": 0.4}),
     "crashes": Profile({"processes": 1.0, "links": 1.0}),
@@ -175,8 +176,8 @@ OPERATIONS = ("operations", "bounds", "moves")
 
 
 def draw_schedule(random: Random, profile: Profile, seconds: float) -> list[Fault]:
-    """Swarm: each seed has some of the families, of these some of the verbs, and more or less of them. What an operator
-    does comes on top of the faults."""
+    """Swarm testing: each seed has some of the families, and of these some of the verbs, at different rates. What an
+    operator does is added to the faults."""
     count = random.randint(2, profile.most)
     families = [name for name, chance in profile.families.items() if random.random() < chance]
     harmful = [name for name in families if name not in OPERATIONS] or ["processes"]

@@ -30,9 +30,9 @@ class Scene:
         self.over = False
         self.done: list[str] = []
         self.struck: Counter[str] = Counter()
-        """How often each kind of fault did happen: a node may be spared, or be down already."""
+        """How often each kind of fault happened. A fault has no effect if its node is spared or already down."""
         self.met: Counter[str] = Counter()
-        """The same, by what the node was that it happened to."""
+        """The same, by the role of the node."""
 
     def say(self, text: str) -> None:
         self.done.append(f"{self.sim.now:9.4f}  {text}")

@@ -48,7 +48,7 @@ class Spoiling:
         self._losses = losses
         self._outages = outages
         self._sound: dict[str, tuple[PurePath, bytes]] = {}
-        """By node: the file that was spoiled, and its content before."""
+        """For each node: the spoiled file, and its content before."""
 
     def trouble(self, fault: Fault, name: str, until: float) -> bool:
         """Whether the verb is this one."""
@@ -86,7 +86,7 @@ class Spoiling:
         return True
 
     def excuses(self, member: SimNode, failed: BaseException) -> bool:
-        """Whether a node does not start for want of a file that it names: that one is put back."""
+        """Whether a node does not start because a file that it names is damaged: that file is restored."""
         path, before = self._sound.get(member.name, (None, b""))
         if path is None or member.serves or not _is_named(path, failed):
             return False
@@ -98,7 +98,7 @@ class Spoiling:
         return True
 
     def is_missed(self, member: SimNode) -> bool:
-        """Whether the node could not open a log for want of the file, and says so."""
+        """Whether the node reported that it could not open a log because of the file."""
         broker = None if member.node is None else member.node.broker
         if broker is None or member.name not in self._sound:
             return False
@@ -121,8 +121,8 @@ def _is_named(path: PurePath, failed: BaseException | None) -> bool:
 
 
 def _range(storage: Storage, path: PurePath, size: int) -> Iterator[tuple[int, int]]:
-    """The bytes of a file that may be spoiled: all of them. But of the metadata log only those that were synced: a tail
-    that has rotted cannot be distinguished from one that was never written."""
+    """The bytes of a file that may be spoiled: all bytes. In the metadata log only synced bytes: a rotten tail cannot
+    be distinguished from one that was never written."""
     if path.parent != METADATA or path.suffix != names.LOG:
         yield 0, size
         return
@@ -139,7 +139,8 @@ def _range(storage: Storage, path: PurePath, size: int) -> Iterator[tuple[int, i
 
 
 def _spoiled(data: bytes, low: int, high: int, is_binary: bool, flips: bool, dice: Random) -> tuple[str, bytes]:
-    """A bit that makes another digit of a text is not among them: such a file has no checksum, here and in Kafka."""
+    """Bits that would change a digit of a text into another digit are excluded: such a file has no checksum, here and
+    in Kafka."""
     chance = dice.random()
     if flips or chance < 0.4:
         at = dice.randrange(low, high)

@@ -41,7 +41,7 @@ from highwater.sim.invariants.replication import (
 
 
 def all_invariants() -> list[Invariant]:
-    """Fresh ones, for one run."""
+    """New invariants for one run."""
     return [
         OneQuorumLeader(),
         QuorumEpochRises(),

@@ -1,4 +1,4 @@
-"""The protocol of an invariant: it is asked about changes, and raises if they break a promise."""
+"""The protocol of an invariant: it is notified of changes, and raises if one breaks a promise."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ class Violation(AssertionError):
 
 
 class Invariant:
-    """Remembers what it saw. Overrides the questions that it has an opinion on; each raises Violation."""
+    """Remembers what it saw. A subclass overrides the methods for the changes that it checks. Each may raise
+    Violation."""
 
     def node(self, view: ClusterView, node: NodeView) -> None:
-        """The node, but for its replicas, is not what it was."""
+        """The node has changed, apart from its replicas."""
 
     def replica(self, view: ClusterView, node: NodeView, tp: TopicPartition, replica: ReplicaView) -> None:
-        """The replica is not what it was."""
+        """The replica has changed."""
 
     def truth(self, view: ClusterView, truth: MetadataImage) -> None:
         """More metadata is committed."""
 
     def trouble(self, node: NodeView, tp: TopicPartition, trouble: OSError, is_harmed: bool) -> None:
-        """A log has gone offline, or is called damaged. `is_harmed`: its disk did fail it, or a copy has rotted."""
+        """A log has gone offline or counts as damaged. `is_harmed`: its disk failed, or a copy has rotted."""
 
     def clients(self, view: ClusterView) -> None:
         """A client got an answer."""
@@ -48,7 +49,8 @@ class Invariant:
 
 
 def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionImage]]:
-    """But those of topics that come and go: what is remembered of a name would not hold for its next life."""
+    """All replicas except those of topics that are created and deleted: what is remembered of a name would not be true
+    for its next life."""
     for topic, index, partition in image.topics.each_partition():
         if topic.name.startswith(SCRATCH):
             continue

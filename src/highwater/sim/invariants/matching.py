@@ -1,17 +1,17 @@
-"""Log matching, for any log: the first one seen with a committed batch binds all others."""
+"""Log matching, for any log: the first log with a committed batch decides what all others must have there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from highwater.sim.view import Batch
+from highwater.sim.view import BatchView
 
 
 class Matching:
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Batch, int]] = {}
+        self._known: dict[int, tuple[BatchView, int]] = {}
 
-    def contradiction(self, node: int, batches: Sequence[Batch]) -> str | None:
+    def contradiction(self, node: int, batches: Sequence[BatchView]) -> str | None:
         """The contradiction to the logs seen before, or a gap; None if there is none."""
         expected: int | None = None
         for batch in batches:

@@ -32,11 +32,10 @@ class PartitionEpochsRise(Invariant):
 
 
 class CalmIsr(Invariant):
-    """An ISR does not flap: a replica that was removed comes back for a reason, and not hundreds of times in a
-    second."""
+    """An ISR does not flap: a replica that was removed does not come back hundreds of times in a second."""
 
     MOST = 30
-    """Changes of a partition within a second; far more than a cluster has for a reason."""
+    """The limit for the changes of a partition in one second; far more than any cluster has good reasons for."""
 
     def __init__(self) -> None:
         self._changed: dict[TopicPartition, deque[float]] = {}

@@ -1,4 +1,4 @@
-"""The metadata quorum: elections are safe, and what it committed stays, the same on every node."""
+"""The metadata quorum: elections are safe, and what it committed stays the same on every node."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class OneVote(Invariant):
 
 
 class OneActiveController(Invariant):
-    """At most one active controller of an epoch: the leader that the quorum elected in it."""
+    """An epoch has at most one active controller: the leader that the quorum elected in it."""
 
     def __init__(self) -> None:
         self._leaders: dict[int, int] = {}

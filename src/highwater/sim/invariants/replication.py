@@ -1,4 +1,4 @@
-"""Replicas: leaders, ISRs, and that all possible leaders have what was committed."""
+"""Replicas: rules for leaders and ISRs, and that all possible leaders have what was committed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ReplicaEpochRises(Invariant):
 
 
 class OffsetsInOrder(Invariant):
-    """Log start <= high watermark <= log end, and nothing is durable that is not there."""
+    """Log start <= high watermark <= log end, and the durable end is not beyond the log end."""
 
     def replica(self, view: ClusterView, node: NodeView, tp: TopicPartition, replica: ReplicaView) -> None:
         start, high, end = replica.log_start, replica.high_watermark, replica.log_end
@@ -83,7 +83,7 @@ class TroubleHasACause(Invariant):
 
 
 class OneFetcher(Invariant):
-    """A follower is fed by one fetcher, a leader by none (ValidFetcherState)."""
+    """A follower has exactly one fetcher, and a leader has none (ValidFetcherState)."""
 
     def replica(self, view: ClusterView, node: NodeView, tp: TopicPartition, replica: ReplicaView) -> None:
         if replica.fetchers > (0 if replica.leads else 1):
@@ -92,8 +92,8 @@ class OneFetcher(Invariant):
 
 
 class MaximalIsr(Invariant):
-    """A leader counts at least the replicas that the controller counts (KIP-497, ReplicationQuorumSuperset), or it
-    commits too early."""
+    """A leader waits for at least the replicas that the controller counts (KIP-497, ReplicationQuorumSuperset).
+    Otherwise it would commit too early."""
 
     def replica(self, view: ClusterView, node: NodeView, tp: TopicPartition, replica: ReplicaView) -> None:
         part = partition_of(view, tp)
@@ -109,7 +109,7 @@ class MaximalIsr(Invariant):
 
 
 class _OfCommitted(Invariant):
-    """Knows the highest high watermark that any replica of a partition ever had, and checks the replicas that must have
+    """Knows the highest high watermark that any replica of a partition ever had, and checks that some replicas have
     everything below it."""
 
     def __init__(self) -> None:
@@ -159,10 +159,8 @@ class FlushedIsrHoldsCommitted(_OfCommitted):
 
 
 class LeaderComplete(_OfCommitted):
-    """The leader of the latest epoch has everything that was ever committed.
-
-    A broker that starts takes up its old roles behind closed doors, and loses them when it registers.
-    """
+    """The leader of the latest epoch has everything that was ever committed. A broker that starts takes its old roles
+    before it serves clients, and loses them when it registers."""
 
     def _ask_members(self, view: ClusterView, tp: TopicPartition, high: int) -> None:
         part = partition_of(view, tp)

@@ -1,8 +1,6 @@
-"""Which branches of the machines of replication a search has taken, and which it never reached.
-
-A branch is one outcome of one condition, as the compiler made it: `a and b` has four. While a search runs, the
-functions that have a branch left are followed instruction by instruction. Those that have none left cost little more.
-"""
+"""The branches of the machines of replication that a search has taken, and those that it never reached. A branch is one
+outcome of one condition in the compiled code: `a and b` has four. While a search runs, functions with branches that are
+left are traced instruction by instruction. The others cost little more than usual."""
 
 from __future__ import annotations
 
@@ -28,22 +26,22 @@ class Branch(NamedTuple):
     """The outcome that never happened, with its condition."""
 
     def text(self) -> str:
-        """With its line of the source."""
+        """The text, with the line of the source."""
         source = linecache.getline(self.file, self.line).strip()
         return f"{Path(self.file).name}:{self.line}: {self.what}\n    {source}"
 
 
 class _Ways(NamedTuple):
-    """Out of one jump."""
+    """The outcomes of one jump."""
 
     following: int
-    """The next instruction, if it does not jump."""
+    """The next instruction if the jump is not taken."""
     stays: Branch
     jumps: Branch
 
 
 class Branches:
-    """The branches of the given modules. `left` has those that were not reached so far."""
+    """The branches of the given modules. `left` returns those that were not reached so far."""
 
     def __init__(self, modules: tuple[ModuleType, ...] = MACHINES) -> None:
         self._codes: dict[int, tuple[CodeType, dict[int, _Ways], set[Branch]]] = {}
@@ -62,8 +60,8 @@ class Branches:
 
     @property
     def left(self) -> list[Branch]:
-        """In the order of the source. For a function that was never called, only that is reported; for a generator
-        within it, nothing."""
+        """In the order of the source. A function that was never called is reported as a whole, and a generator within
+        it is not listed."""
         uncalled = {id(code) for code, _, _ in self._codes.values() if self._calls[id(code)] not in self._reached}
         within = {branch for each in uncalled for branch in self._codes[each][2]}
         within |= {self._calls[each] for each in uncalled if self._codes[each][0].co_name.startswith("<")}
@@ -122,7 +120,7 @@ def _with_inner(code: CodeType) -> Iterator[CodeType]:
 
 
 def _line_of(code: CodeType) -> int:
-    """Behind its decorators."""
+    """The line after its decorators."""
     line = code.co_firstlineno
     while linecache.getline(code.co_filename, line).lstrip().startswith("@"):
         line += 1

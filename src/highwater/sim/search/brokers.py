@@ -1,4 +1,4 @@
-"""Brokers in a search: their standing with the controller, roles, crashes, disks and writes."""
+"""Brokers in a search: their registration with the controller, roles, crashes, disks and writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from highwater.sim.search.state import State
 
 
 class Brokers:
-    """What publisher, partition and log do, without the time that it takes."""
+    """Does the work of publisher, partition and log, but takes no time."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -42,7 +42,7 @@ class Brokers:
         self.controller.fence(state, action.node)
 
     def _do_learn(self, state: State, action: Action) -> None:
-        """The next image, or all that are known in one step."""
+        """Applies the next image, or all known images in one step."""
         node = state.nodes[action.node]
         self._apply(state, node, len(state.images) - 1 if action.choice else node.image + 1)
 
@@ -56,7 +56,7 @@ class Brokers:
         )
 
     def _do_ask_again(self, state: State, action: Action) -> None:
-        """On another connection. Requests on the last one may still be read later."""
+        """Registers on a new connection. Requests on the last connection may still be read later."""
         node = state.nodes[action.node]
         assert node.asked is not None and node.leader is not None
         node.late = (node.asked, node.leader.epoch, node.broker_epoch)
@@ -81,7 +81,7 @@ class Brokers:
             node.asked = None
 
     def _do_hear_nothing(self, state: State, action: Action) -> None:
-        """The answer is lost: it is asked for again, if it is still meant."""
+        """The response is lost. The request is repeated if it is still wanted."""
         node = state.nodes[action.node]
         node.answer = None
         if node.leader is None or node.leader.proposal is None:
@@ -111,7 +111,7 @@ class Brokers:
         return lost and not waits
 
     def _registered(self, state: State, node: Node) -> bool:
-        """Its own registration is in the metadata that it has applied."""
+        """Whether its own registration is in the metadata that it has applied."""
         known = state.images[node.image].brokers.get(node.id)
         return known is not None and node.broker_epoch >= 0 and known.epoch == node.broker_epoch
 
@@ -205,7 +205,7 @@ class Brokers:
         node.follower = None
 
     def _close(self, state: State, follower: NodeId, leader: NodeId) -> None:
-        """The connection is gone, and the session with it; what the leader has received it may still read."""
+        """The connection is closed, and the session ends. The leader may still read what it has received."""
         channel = state.channel(follower, leader)
         if channel.requests:
             channel.stale = channel.requests[0]
@@ -276,7 +276,7 @@ class Brokers:
         state.nodes[action.node].is_troubled = True
 
     def _do_delete(self, state: State, action: Action) -> None:
-        """Up to the high watermark, or into the first batch."""
+        """Deletes up to the high watermark, or into the middle of the first batch."""
         node = state.nodes[action.node]
         node.log.raise_start(min(node.log.start + 1, node.log.high_watermark))
         node.log.kept_start = node.log.start
@@ -329,7 +329,7 @@ class Brokers:
         self._carry_out(state, node, node.leader.tick(NOW))
 
     def _do_tick(self, state: State, action: Action) -> None:
-        """Every leader looks around, as it does now and then."""
+        """Every leader checks its ISR, as it does periodically."""
         for node in state.nodes.values():
             if node.leader is not None:
                 self._carry_out(state, node, node.leader.tick(NOW))

@@ -1,4 +1,4 @@
-"""What is on its way between one follower and one leader in a search: fetches, their answers and the fetch session."""
+"""The messages between one follower and one leader in a search: fetches, responses and the fetch session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from highwater.replication.follower import Row
 from highwater.replication.follower_progress import Contact
 
 NOW, LONG_AGO = 0.0, -1000.0
-"""Time is fresh or long ago, and nothing else."""
+"""Time has two values: now, and long ago."""
 LAG_SECONDS = 10.0
 
 
@@ -32,12 +32,12 @@ class Reply(NamedTuple):
     number: int
     row: Row | None
     place: Place | None = None
-    """The position that the row is for."""
+    """The position to which the row is the response."""
     code: Code = Code.NONE
 
 
 class Reading(NamedTuple):
-    """An answer whose bytes are read later than its header was made."""
+    """A response whose bytes are read later than its header was made."""
 
     number: int
     row: Row
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
 
 
 class Channel:
-    """One follower's connection with one leader: first come, first served."""
+    """The connection of one follower with one leader. Messages stay in order."""
 
     __slots__ = ("contact", "forgotten", "held", "place", "reading", "replies", "requests", "restated", "sent", "stale")
 
@@ -55,14 +55,14 @@ class Channel:
         self.requests: tuple[Request, ...] = ()
         self.replies: tuple[Reply, ...] = ()
         self.held: Request | None = None
-        """It has arrived and been counted, and there was nothing to say yet."""
+        """It has arrived and was counted, and there was nothing to answer yet."""
         self.stale: Request | None = None
         """A request of a lost connection: the leader may still read it, but its response arrives nowhere."""
         self.reading: Reading | None = None
         self.place: Place | None = None
         """The leader's session: the last position that it got."""
         self.forgotten = False
-        """The leader had no room for the session any more."""
+        """The leader no longer had room for the session."""
         self.sent: tuple[Offset, Offset] | None = None
         self.restated = False
         self.contact = Contact(NOW)

@@ -1,4 +1,4 @@
-"""The controller of a search: its real decisions, on the head of the metadata, each committed at once."""
+"""The controller of a search. It makes its real decisions on the head image, and each is committed at once."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Controller:
             self._forgive(state)
 
     def _forgive(self, state: State) -> None:
-        """An unclean election takes what the new leader does not have."""
+        """An unclean election loses the records that the new leader does not have."""
         part = state.part()
         if part.recovery is Recovery.RECOVERING and part.leader >= 0:
             has = {batch.name for batch in state.nodes[part.leader].log.batches}

@@ -1,4 +1,4 @@
-"""Breadth first, so that the first counterexample is a shortest one."""
+"""Explores breadth first, so that the first counterexample is one of the shortest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Found:
     violation: str | None = None
     trace: tuple[Action, ...] = ()
     healed: int = 0
-    """States from which it was tried whether all is well again."""
+    """The number of states from which `healed` was tried."""
 
 
 def explore(

@@ -6,18 +6,18 @@ from enum import Enum
 
 
 class Fault(Enum):
-    """Each takes one from the budget of a search."""
+    """Each fault takes one from the budget of the search."""
 
     CRASH = "crash"
-    """A process dies. In flush mode its power goes with it, and what was not synced."""
+    """A process dies. In flush mode it also loses power, and unsynced records with it."""
     POWER = "power"
-    """Outside flush mode: one machine at a time loses what it had not synced, which is all since it started."""
+    """Outside flush mode: one machine at a time loses all unsynced records, which are all records since its start."""
     FENCE = "fence"
-    """The controller does not hear a broker that lives."""
+    """The controller does not hear a living broker."""
     LAG = "lag"
     """A follower was not caught up for too long."""
     RESET = "reset"
-    """A follower's connection is lost, but for a request that its leader has received."""
+    """A follower's connection is lost. A request that the leader has received stays."""
     LOSS = "loss"
     """The controller's answer to a leader is lost."""
     DAMAGE = "damage"

@@ -1,4 +1,4 @@
-"""Fetches in a search: sent, counted, answered, taken in."""
+"""Fetches in a search: they are sent, counted and answered, and the responses are taken in."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from highwater.sim.search.state import State
 
 
 class Fetches(Brokers):
-    """What fetcher and fetch session do."""
+    """Does the work of fetcher and fetch session."""
 
     def _settle(self, state: State) -> None:
-        """Followers fetch as soon as they may."""
+        """Followers send a fetch as soon as they may."""
         for node in state.nodes.values():
             if node.talk is not None and node.is_alive and self._registered(state, node):
                 self._fetch(state, node, *node.talk)
@@ -46,7 +46,7 @@ class Fetches(Brokers):
             channel.requests = (*channel.requests, request)
 
     def _do_arrive(self, state: State, action: Action) -> None:
-        """The leader reads the fetch: the position in it counts now."""
+        """The leader reads the fetch: its position counts from now on."""
         channel = state.channel(action.node, action.other)
         request, *rest = channel.requests
         channel.requests = tuple(rest)
@@ -87,7 +87,7 @@ class Fetches(Brokers):
         broker_epoch: int,
         channel: Channel,
     ) -> Code:
-        """The acknowledgement, if it is one."""
+        """Counts the acknowledgement, if the fetch is one."""
         node = state.nodes[leader_id]
         leader, log = node.leader, node.log
         if leader is None or node.is_offline:
@@ -108,7 +108,7 @@ class Fetches(Brokers):
         return Code.NONE
 
     def _row(self, state: State, leader_id: NodeId, channel: Channel) -> tuple[bool, Row | None]:
-        """Whether there is something to say to the fetch that is held, and what."""
+        """Whether the waiting fetch can be answered, and with what."""
         node = state.nodes[leader_id]
         if channel.requests:
             return True, None  # it is overtaken
@@ -217,7 +217,7 @@ class Fetches(Brokers):
     def _follow_up(
         self, state: State, node: Node, follower: Follower, ready: Ready, batches: tuple[Batch, ...] = ()
     ) -> None:
-        """What the fetcher does, without the time that it takes."""
+        """Does the work of the fetcher, but takes no time."""
         log = node.log
         if ready.truncate_to is not None:
             log.cut(max(ready.truncate_to, log.start))

@@ -1,4 +1,4 @@
-"""From any state, when nothing more fails and everything under way arrives, all replicas are in sync again."""
+"""From any state: if nothing more fails and all messages arrive, all replicas are in sync again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _ORDER = (
 
 
 def not_healed(steps: Steps, state: State) -> str | None:
-    """What is still wrong after many steps; None if nothing is. An offline log comes back with its broker."""
+    """What is still wrong after many steps; None if nothing is. An offline log is opened again when its broker
+    restarts."""
     state = state.copy()
     state.budget = 0
     state.written = steps.scope.batches

@@ -1,5 +1,5 @@
-"""What a replica says counts only for the log that it says it of. The model writes down what was said when, of
-which epoch and by which incarnation, and holds what the machines do against it."""
+"""What a replica reports is true only for the log at that time. The model notes each report, with its epoch and
+incarnation, and compares the machines with these notes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def hear(state: State, node: Node, replica: NodeId, epoch: Epoch, heard: Heard) 
 
 
 def forget(node: Node, before: Sequence[NodeId]) -> None:
-    """A replica that has left the ISR must show again what it has."""
+    """A replica that has left the ISR must show again which records it has."""
     assert node.leader is not None
     for replica in before:
         if replica not in node.leader.isr:
@@ -32,7 +32,7 @@ def forget(node: Node, before: Sequence[NodeId]) -> None:
 
 
 def count(state: State, node: Node, flags: int) -> None:
-    """Notes what a leader proposes, and what it calls committed."""
+    """Notes what a leader proposes, and what it reports as committed."""
     leader = node.leader
     assert leader is not None
     if flags & PROPOSAL and leader.proposal is not None:
@@ -50,13 +50,13 @@ def count(state: State, node: Node, flags: int) -> None:
 
 
 def take(state: State, node: Node, place: Place) -> None:
-    """A follower changes its log by an answer."""
+    """A follower changes its log because of a response."""
     if place[:2] != (node.epoch, node.log.end):
         state.wrong = f"broker {node.id} changes its log by an answer to a fetch at {place[1]} in epoch {place[0]}"
 
 
 def promise(state: State, leader: Node) -> None:
-    """A client gets the answer that records are deleted. A lost log has none of them."""
+    """A client got the response that records are deleted. A lost log has none of them."""
     assert leader.leader is not None
     part = state.part()
     for node in state.nodes.values():

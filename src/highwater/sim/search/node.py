@@ -15,7 +15,7 @@ from highwater.replication.leader import Leader
 from highwater.sim.search.replica_log import Log
 
 KEY = "p"
-"""The only partition, as conversations name it."""
+"""The key of the only partition in conversations."""
 
 
 class Heard(NamedTuple):
@@ -53,25 +53,25 @@ class Node:
         self.is_alive = True
         self.life = 1
         self.broker_epoch = -1
-        """As the controller gave it; -1 before the controller has answered the registration of this life."""
+        """The broker epoch from the controller; -1 before the controller has answered the registration of this life."""
         self.image = 0
-        """The place of the newest image that it has applied."""
+        """The index of the newest image that it has applied."""
         self.log = Log()
         self.is_offline = self.is_troubled = self.is_refilled = False
         self.lost_power = False
-        """It lost what it had not synced, and the controller does not know it yet."""
+        """It lost unsynced records, and the controller does not know that yet."""
         self.epoch = self.partition_epoch = -1
         self.leader: Leader | None = None
         self.talk: tuple[NodeId, Conversation[str]] | None = None
         self.follower: Follower | None = None
         self.leader_high_watermark: Offset | None = None
         self.asked: Proposal | None = None
-        """A proposal that the controller has not got, or whose response was lost."""
+        """A proposal that the controller did not get, or whose response was lost."""
         self.late: tuple[Proposal, Epoch, int] | None = None
         """A proposal that was sent on a lost connection, with its leader epoch and incarnation: the controller may
         still read it, but its response arrives nowhere."""
         self.keeps_start = False
-        """Its log start is being written down."""
+        """Its log start is being written to disk."""
         self.heard: dict[NodeId, Heard] = {}
         """For a leader: what each follower has shown in this term, since it last left the ISR. The model writes this,
         and the machine is compared with it."""

@@ -13,7 +13,7 @@ class Batch(NamedTuple):
     last_offset: Offset
     leader_epoch: Epoch
     name: str
-    """Which write it was: two leaders may give one offset to two of them."""
+    """The number of the write: two leaders may give the same offset to different writes."""
 
 
 class Log:
@@ -24,9 +24,9 @@ class Log:
         self.epochs: tuple[tuple[Epoch, Offset], ...] = ()
         self.start = self.end = self.durable_end = self.high_watermark = 0
         self.checkpoint = 0
-        """The high watermark that a restart begins with."""
+        """The high watermark after a restart."""
         self.kept_start = 0
-        """The start that a restart begins with, if the batches are still there."""
+        """The log start after a restart, if the batches are still there."""
 
     def history(self) -> EpochCache:
         return EpochCache(self.epochs)
@@ -75,7 +75,7 @@ class Log:
         self.epochs = tuple(history.entries)
 
     def forget_start(self) -> None:
-        """The start as a new life finds it."""
+        """The log start as a new life finds it."""
         self.start = min(max(self.kept_start, self.batches[0].base_offset if self.batches else self.end), self.start)
         if self.epochs:
             self.epochs = ((self.epochs[0][0], self.start), *self.epochs[1:])

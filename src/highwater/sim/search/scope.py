@@ -1,4 +1,4 @@
-"""How much a search draws: few replicas, few records, few faults, and every order of what can happen."""
+"""The size of a search: few replicas, few records, few faults, but every order of events."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ F = Fault
 _ONE, _TWO, _THREE = map(NodeId, (1, 2, 3))
 _A, _B = Written("a", 0), Written("b", 0)
 _FORKED = ((_A, Written("b", 2, 2)), (_A, Written("c", 1)))
-"""The end of 2 lies amid a batch that only 1 has."""
+"""The log end of 2 is inside a batch that only 1 has."""
 _CROSSED = ((_A, Written("b", 1)), (_A, Written("c", 2)))
-"""Neither has the last epoch of the other."""
+"""Neither log has the last epoch of the other."""
 _REPEATED = (Action("arrive", _TWO, _ONE), Action("ask_again", _ONE, fault=F.REPEAT))
 """Leader 1 has asked for 2, and asked again: the controller has read neither."""
 _COLD = (
@@ -63,7 +63,7 @@ _COLD = (
     Action("write", _TWO),
     Action("learn", _ONE),
 )
-"""While leader 1 reads what it answers to 3, leader 2 is elected and writes, and 1 follows it."""
+"""While leader 1 reads the records for its response to 3, leader 2 is elected and writes, and 1 follows it."""
 SCOPES: dict[str, Scope] = {
     scope.name: scope
     for scope in (

@@ -1,4 +1,4 @@
-"""The state of a search: nodes with their logs and machines, what is on its way between them, and the metadata."""
+"""The state of a search: nodes with their logs and machines, the messages between them, and the metadata."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class State:
         self.deleted: Offset = 0
         """Clients know that everything below is deleted."""
         self.wrong: str | None = None
-        """What a machine did and must not do, in the step that led here."""
+        """The mistake of a machine in the step that led here."""
         self.acked: tuple[Batch, ...] = ()
         """What clients know as committed."""
         self.forgiven: frozenset[str] = frozenset()
-        """The part of it that may be lost: an unclean election was allowed, or the last copy lost its power."""
+        """The part of it that may be lost, because an unclean election was allowed or the last copy lost its power."""
 
     @property
     def head(self) -> MetadataImage:
@@ -56,7 +56,7 @@ class State:
         return new
 
     def normalise(self) -> None:
-        """Removes differences that do not matter: fetches are numbered by their rank, and metadata that all nodes have
+        """Removes differences that do not matter: fetches are numbered by their order, and metadata that all nodes have
         applied is forgotten."""
         oldest = min((node.image for node in self.nodes.values() if node.is_alive), default=len(self.images) - 1)
         self.images = self.images[oldest:]

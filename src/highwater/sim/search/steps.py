@@ -16,7 +16,7 @@ from highwater.sim.search.state import State
 
 class Steps(Fetches):
     def first(self) -> State:
-        """Behind the opening of the scope."""
+        """The state after the opening of the scope."""
         state = self.before_opening()
         for action in self.scope.opening:
             state = self.after(state, action)
@@ -130,5 +130,5 @@ class Steps(Fetches):
             yield Action("reset", follower, leader, Fault.RESET)
 
     def _may(self, state: State, fault: Fault) -> bool:
-        """Whether this fault may happen, and one more fault at all."""
+        """Whether this fault may happen, and whether one more fault may happen at all."""
         return state.budget > 0 and fault in self.scope.faults

@@ -48,7 +48,7 @@ _FAULTS = {
 
 
 def sentences(found: Found) -> Iterator[str]:
-    """Line by line."""
+    """The lines of the story."""
     steps = Steps(found.scope)
     state = steps.before_opening()
     yield f"In the beginning: {_isr(state)}."
