@@ -48,7 +48,7 @@ class Record(NamedTuple):
     """None is a tombstone."""
 
 
-class Outcome(Protocol):
+class WriteOutcome(Protocol):
     """What happens when the result of a write is known."""
 
     def committed(self, now: Now) -> None: ...
@@ -71,7 +71,7 @@ class Answer:
 @dataclass(frozen=True, slots=True, eq=False)
 class Write:
     records: tuple[Record, ...]
-    then: Outcome
+    then: WriteOutcome
     about: str = ""
     """A description, if no request waits for the write. If it fails, the node logs it."""
 
@@ -98,7 +98,7 @@ class Outbox:
     def answer(self, caller: Caller, response: Struct) -> None:
         self._effects.append(Answer(caller.token, response))
 
-    def write(self, records: Sequence[Record], then: Outcome, about: str = "") -> None:
+    def write(self, records: Sequence[Record], then: WriteOutcome, about: str = "") -> None:
         write = Write(tuple(records), then, about)
         self._open[write] = None
         self._effects.append(write)

@@ -6,6 +6,9 @@ import base64
 from enum import IntEnum
 from typing import NamedTuple, NewType
 
+SOFTWARE_VERSION = "0.1.0"
+"""Of this package, as nodes and clients tell it."""
+
 NodeId = NewType("NodeId", int)
 Uuid = NewType("Uuid", bytes)
 """Sixteen raw bytes: a topic id, a directory id, an incarnation id or a cluster id."""

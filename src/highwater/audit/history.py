@@ -19,7 +19,7 @@ class Outcome(Enum):
 
 
 class Sent(NamedTuple):
-    """Values are unique over the whole run: a value read twice was written twice."""
+    """Values are unique in the whole run. So a value that is read twice was written twice."""
 
     partition: TopicPartition
     value: bytes
@@ -36,11 +36,12 @@ class Read(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """Sends in the order in which each producer made them; reads in any order, of as many readers as there were."""
+    """Sends are in the order in which each producer made them. Reads of any number of readers are in any order."""
 
     sends: list[Sent] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     complete: frozenset[TopicPartition] | None = None
     """Partitions that were read to their end after the last send; None means all."""
     reached: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Offsets that readers have come to by what is known beside `reads`: all before them had its time to arrive."""
+    """Offsets that readers are known to have reached, besides those in `reads`. All records before them had time to
+    arrive."""

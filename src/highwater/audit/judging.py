@@ -1,4 +1,4 @@
-"""Judging a history: one pass over what was read, one over what was sent, one over the order."""
+"""Judges a history: one pass over the reads, one over the sends, and one over the order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class _Seen(NamedTuple):
 
 
 Order = dict[tuple[str, TopicPartition], tuple[int, Sent]]
-"""Of each producer in each partition the last send that was in order, with its offset."""
+"""For each producer and partition: the last send that was in order, with its offset."""
 
 
 def judge(history: History, order: Order | None = None) -> Verdict:
-    """`order` is what an earlier part of the same history has left, and is carried on."""
+    """`order` is the state after an earlier part of the same history. It is continued here."""
     seen = _seen(history)
     verdict = Verdict()
     _judge_reads(history, verdict, seen)
@@ -75,7 +75,7 @@ def _judge_sends(history: History, verdict: Verdict, seen: _Seen) -> None:
 
 
 def _is_in_place(sent: Sent, at: dict[Place, None]) -> bool:
-    """At the offset of the acknowledgement, where that named one, and at least in the partition."""
+    """Read at the offset that the acknowledgement named. If it named none, read in the partition."""
     if sent.offset >= 0:
         return (sent.partition, sent.offset) in at
     return any(partition == sent.partition for partition, _ in at)
@@ -88,7 +88,7 @@ def _should_be_there(history: History, sent: Sent, seen: _Seen) -> bool:
 
 
 def _judge_order(history: History, verdict: Verdict, seen: _Seen, last: Order) -> None:
-    """Only what was acknowledged is ordered: an unknown send may land late, by a retry."""
+    """Only acknowledged sends must be in order: a send with an unknown result may be stored late, by a retry."""
     for sent in history.sends:
         offsets = [offset for partition, offset in seen.places.get(sent.value, ()) if partition == sent.partition]
         if sent.outcome is not Outcome.ACKED or not offsets:

@@ -1,4 +1,4 @@
-"""Judging a table that a topic was landed in: records are read as often as one likes, but a row is there once."""
+"""Judges a table into which a topic was landed. Records may be read many times, but each row is in the table once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from highwater.model import TopicPartition
 
 _PAGE = 1 << 16
 _TAKEN, _REPORTED = 1, 2
-"""The states of a place in the log: one row has it; or several different rows have it, which has been reported."""
+"""The states of a place in the log: one row has it, or several different rows have it, which was reported already."""
 
 
 def judge_rows(
@@ -41,10 +41,8 @@ def judge_rows(
 
 
 class RowsInParts:
-    """The same for more rows than memory has room for: they come in parts, each with the sends of the same values.
-
-    Parts come in the order of sending. What is kept of them is a byte for each place in the log.
-    """
+    """The same for more rows than fit into memory. They come in parts, in the order of sending; each part has the sends
+    of its values. One byte is kept for each place in the log."""
 
     def __init__(self, complete: frozenset[TopicPartition], reached: Mapping[TopicPartition, int]) -> None:
         self.verdict = Verdict()

@@ -14,7 +14,7 @@ _ALWAYS = ("lost", "duplicated", "reordered", "inconsistent", "unseen")
 
 
 def verdict_table(verdict: Verdict) -> Table:
-    """A row for each partition and one for all; the rarer classes have a column only where they occurred."""
+    """One row for each partition and one for all of them. Rare classes have a column only if they occurred."""
     from rich.table import Table
 
     shown = [name for name in CLASSES if name in _ALWAYS or verdict.counts[name]]

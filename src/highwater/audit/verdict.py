@@ -1,4 +1,4 @@
-"""The verdict: what is wrong with a history, each class one of Jepsen's for its Kafka workload, in plain words."""
+"""The verdict on a history: what is wrong with it. The classes are those of Jepsen's Kafka workload, in plain words."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from highwater.model import TopicPartition
 
 @dataclass(slots=True)
 class Verdict:
-    """Every class is a list of its cases; `ok` says that each acknowledged record was read, once and in order."""
+    """Each class is a list of its cases. `ok` means that each acknowledged record was read, once and in order."""
 
     acked: int = 0
     delivered: int = 0
     """Acknowledged values that were read."""
     lost: list[Sent] = field(default_factory=list)
-    """Acknowledged, and not where a reader went past their place or read to the end."""
+    """Acknowledged, but not found by a reader that went past the record's place or read to the end."""
     duplicated: list[tuple[bytes, list[tuple[TopicPartition, int]]]] = field(default_factory=list)
     """One value at several offsets."""
     reordered: list[tuple[Sent, Sent]] = field(default_factory=list)
-    """Two sends of one producer to one partition that lie in the wrong order."""
+    """Two sends of one producer to one partition whose records are in the wrong order."""
     inconsistent: list[tuple[TopicPartition, int, list[bytes]]] = field(default_factory=list)
     """One offset that gave different values."""
     resurrected: list[Sent] = field(default_factory=list)
-    """Read, though the broker had refused them."""
+    """Read, although the broker had refused them."""
     foreign: list[tuple[TopicPartition, int, bytes]] = field(default_factory=list)
-    """Read, though no producer sent them."""
+    """Read, although no producer sent them."""
     misplaced: list[Sent] = field(default_factory=list)
-    """Read elsewhere than the acknowledgement named."""
+    """Read at another place than the acknowledgement named."""
     unseen: list[Sent] = field(default_factory=list)
-    """Acknowledged, and no reader has come as far: no proof of a loss, and none that there was none."""
+    """Acknowledged, but no reader has come that far: neither a loss nor its absence is proved."""
     by_partition: dict[TopicPartition, dict[str, int]] = field(default_factory=dict)
-    """The same counts for each partition that was written or read, sorted. A case counts where it was found."""
+    """The same counts for each partition that was written or read, sorted. A case counts in the partition where it was
+    found."""
 
     def add(self, part: Verdict) -> None:
         """Of another part of the same history."""

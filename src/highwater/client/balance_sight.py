@@ -1,4 +1,4 @@
-"""How leaders, replicas and bytes are spread over brokers, as the cluster says it now."""
+"""How leaders, replicas and bytes are spread over brokers at present."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sight(NamedTuple):
 
     @property
     def astray(self) -> int:
-        """The partitions that another replica leads than the preferred one."""
+        """The partitions that are not led by their preferred replica."""
         return sum(self.leaders[tp] not in held.replicas[:1] for tp, held in self.partitions.items())
 
     @property

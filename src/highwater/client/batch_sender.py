@@ -1,4 +1,4 @@
-"""Sending much, fast: many batches on their way at once, in order and stored once, over changes of leaders."""
+"""Sends many records fast: many batches are in flight, each is stored once and in order, even if leaders change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from highwater.client.client import FIRST_BACKOFF, LAST_BACKOFF, Client, KnownTo
 from highwater.client.connection import Connection, Ticket
 from highwater.client.failures import AuthenticationFailed, ClientFailure, Disconnected, RequestTimeout, UnsupportedApi
 from highwater.client.producer import ACKS_ALL, new_identity
-from highwater.client.sealing import Batch, Sealing, Shrink, excess
+from highwater.client.sealing import SealedBatch, Sealing, Shrink, excess
 from highwater.errors import Code, KafkaError, code_of, is_retriable
 from highwater.model import ZERO_UUID, NodeId, TopicPartition, Uuid
 from highwater.wire.compression import Codec
@@ -36,18 +36,20 @@ class _Lane:
     """One partition: its batches in order, of which the first `sent` are on their way."""
 
     partition: TopicPartition
-    batches: deque[Batch] = field(default_factory=deque)
+    batches: deque[SealedBatch] = field(default_factory=deque)
     sent: int = 0
     in_flight: int = 0
     sequence: int = 0
     """The number of records that were added. The sequence numbers of the protocol go round: see `Sealing`."""
     is_known: bool = False
-    """Whether the leader has stored a batch of ours. One that has none takes any sequence number for the first, so
-    that a batch could overtake one that was refused."""
+    """Whether the leader has stored a batch of ours. A leader that has none accepts any sequence number first. So a
+    later batch could be stored before one that was refused."""
     failure: KafkaError | ClientFailure | None = None
-    """Set from the first batch that failed until all that were on their way have been answered: then they go again."""
+    """Set from the first batch that failed until every batch in flight has its response. Then all of them are sent
+    again."""
     too_large: int = 2**31
-    """The size of the smallest batch that the leader has refused for its size: others as large need not be tried."""
+    """The size of the smallest batch that the leader refused as too large. A batch of that size or more is not
+    tried."""
     backoff: float = FIRST_BACKOFF
     not_before: float = 0.0
 
@@ -59,7 +61,7 @@ OnStored = Callable[[TopicPartition, int], None]
 class _Sent(NamedTuple):
     connection: Connection
     ticket: Ticket
-    batches: list[tuple[_Lane, Batch]]
+    batches: list[tuple[_Lane, SealedBatch]]
     topics: dict[Uuid, str]
 
 
@@ -186,7 +188,7 @@ class BatchSender:
             raise
 
     def _await_backoff(self, most: float = LAST_BACKOFF) -> None:
-        """Nothing is on its way: every partition with batches has failed and waits before it tries again."""
+        """Nothing is in flight: every partition that has batches failed, and waits before it tries again."""
         until = min(lane.not_before for lane in self._lanes.values() if lane.batches)
         time.sleep(min(max(0.0, until - time.monotonic()), most))
 
@@ -251,7 +253,8 @@ class BatchSender:
         self._sent.append(_Sent(connection, ticket, batches, names))
 
     def _connection(self, leader: NodeId) -> Connection:
-        """One of our own: answers come in order, so the client's questions cannot wait behind batches."""
+        """A connection of our own: responses come in order, so other requests of the client must not wait behind
+        batches."""
         known = self._connections.get(leader)
         if known is not None and known.is_open:
             return known
@@ -262,7 +265,7 @@ class BatchSender:
         return opened
 
     def _message(
-        self, batches: list[tuple[_Lane, Batch]], topics: dict[str, KnownTopic], version: int
+        self, batches: list[tuple[_Lane, SealedBatch]], topics: dict[str, KnownTopic], version: int
     ) -> ProduceRequest:
         by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         by_topic: dict[str, list[PartitionProduceData]] = {}
@@ -302,7 +305,7 @@ class BatchSender:
         for lane, batch in waiting.values():
             self._settle(lane, batch, Code.UNKNOWN_SERVER_ERROR, "the answer does not mention the partition")
 
-    def _settle(self, lane: _Lane, batch: Batch, code: Code, message: str | None) -> None:
+    def _settle(self, lane: _Lane, batch: SealedBatch, code: Code, message: str | None) -> None:
         lane.in_flight -= 1
         if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             batch.is_stored = lane.is_known = True
@@ -318,7 +321,7 @@ class BatchSender:
             self._fail(lane, failure)
         self._advance(lane)
 
-    def _lost(self, batches: list[tuple[_Lane, Batch]], failure: KafkaError | ClientFailure) -> None:
+    def _lost(self, batches: list[tuple[_Lane, SealedBatch]], failure: KafkaError | ClientFailure) -> None:
         for lane, _ in batches:
             lane.in_flight -= 1
             self._fail(lane, failure)
@@ -339,7 +342,8 @@ class BatchSender:
         lane.backoff = min(lane.backoff * 2, LAST_BACKOFF)
 
     def _advance(self, lane: _Lane) -> None:
-        """Drop what is stored; and when the last answer after a failure is in, send the rest again from its start."""
+        """Drops the batches that are stored. After the last response that follows a failure, the rest is sent again
+        from its start."""
         while lane.batches and lane.batches[0].is_stored:
             batch = lane.batches.popleft()
             self._pending_bytes -= len(batch.data)
@@ -353,7 +357,7 @@ class BatchSender:
 
     # ---- Too large
 
-    def _refused_for_size(self, lane: _Lane, batch: Batch, message: str | None) -> None:
+    def _refused_for_size(self, lane: _Lane, batch: SealedBatch, message: str | None) -> None:
         if not self._sealing.can_be_smaller(batch):
             raise excess(lane.partition, len(batch.data), self._limit(lane.partition.topic, message))
         lane.too_large = min(lane.too_large, len(batch.data))

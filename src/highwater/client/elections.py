@@ -1,4 +1,4 @@
-"""Asking for leader elections."""
+"""Requests leader elections."""
 
 from __future__ import annotations
 

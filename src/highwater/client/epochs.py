@@ -1,4 +1,4 @@
-"""The end of a leader epoch in the leader's log (KIP-320): a reader sees by it whether its log has diverged."""
+"""The end of a leader epoch in the leader's log (KIP-320). With it a reader detects that its log has diverged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from highwater.wire.messages.offset_for_leader_epoch_response import OffsetForLe
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch not above the one asked for, and the offset after its last record; -1 where unknown."""
+    """The largest epoch that is not above the requested one, and the offset after its last record; -1 if unknown."""
 
     epoch: int
     offset: int

@@ -15,7 +15,7 @@ from highwater.wire.records import Header, columns, is_intact, section, walk
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Bytes as the broker stores them: whole batches, the first perhaps with records before `start`."""
+    """Whole batches, as the broker stores them. The first one may have records before `start`."""
 
     partition: TopicPartition
     start: int
@@ -33,7 +33,7 @@ class Fetched:
             yield from records
 
     def batches(self) -> Iterator[tuple[Header, list[Record]]]:
-        """Each data batch with its records from `start` on; what was aborted is left out."""
+        """Each data batch with its records from `start` on, without aborted ones."""
         waiting = sorted(self.aborted, key=lambda transaction: transaction[1], reverse=True)
         dropped: set[int] = set()
         for pos, size, header in walk(self.data):

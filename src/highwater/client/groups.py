@@ -1,4 +1,4 @@
-"""Questions and commands about consumer groups, each put to the group's coordinator wherever it is by now."""
+"""Requests about consumer groups. Each is sent to the present coordinator of the group."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Groups:
     def delete_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Raises what concerns the whole group."""
+        """Raises an error that concerns the whole group."""
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for topic, index in partitions:
             row = OffsetDeleteRequestPartition(partition_index=index)

@@ -1,4 +1,4 @@
-"""Asking every partition's leader the same question, wherever the leaders are by now."""
+"""Sends the same question to the leader of every partition, even if leaders change meanwhile."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ Question = Callable[[NodeId, list[TopicPartition]], Answers[V]]
 def ask_leaders(
     client: Client, partitions: Iterable[TopicPartition], question: Question[V], *, await_topic: bool = False
 ) -> dict[TopicPartition, V | KafkaError]:
-    """Put `question` to each leader about its partitions, again for those whose answer is retriable.
-
-    Partitions without a good answer when the client's timeout is up keep their last error.
-    """
+    """Sends `question` to each leader for its partitions, and repeats it after retriable errors. If the client's
+    timeout is over, a partition without a good response keeps its last error."""
     begun = time.monotonic()
     deadline = begun + client.timeout
     answers: dict[TopicPartition, V | KafkaError] = {}

@@ -18,7 +18,7 @@ class LogSize(NamedTuple):
     size: int
     lag: int
     is_future: bool
-    """Whether it is a copy that is going to replace the log in another directory."""
+    """Whether it is a copy that will replace the log in another directory."""
 
 
 class LogDir(NamedTuple):

@@ -1,4 +1,4 @@
-"""What only a partition's leader can do with offsets: look them up, and delete records before one."""
+"""Requests about offsets that only the leader of a partition answers: look-ups, and the deletion of records."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def list_offsets(
 
 
 def delete_records(client: Client, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-    """Delete what lies before each offset (-1 = the high watermark); gives the new low watermarks."""
+    """Deletes the records before each offset (-1 is the high watermark). Returns the new log starts."""
     timeout_ms = int(client.request_timeout * 1000)
 
     def question(leader: NodeId, led: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:

@@ -19,7 +19,7 @@ _REFERENCE = re.compile(r"\$\{(env|file|directory):([^{}]+)\}")
 
 
 def is_reference(text: str) -> bool:
-    """Whether the text is one reference and nothing else."""
+    """Whether the text is exactly one reference."""
     return _REFERENCE.fullmatch(text.strip()) is not None
 
 

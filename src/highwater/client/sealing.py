@@ -1,4 +1,4 @@
-"""Records sealed as batches that are no larger than a request or a leader allows: one, or its halves (KIP-126)."""
+"""Makes batches that are not larger than a request or a leader allows: one, or its halves (KIP-126)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from highwater.wire.compression import Codec
 from highwater.wire.records import NewRecord, build, iterate, read_header
 
 SEQUENCES = 2**31
-"""Sequence numbers go round."""
+"""Sequence numbers begin again at 0 after this many."""
 
 Shrink = Callable[[NewRecord], NewRecord | None]
 """Makes a smaller record that replaces a too large one; None if there is none."""
@@ -25,7 +25,7 @@ def excess(partition: TopicPartition, size: int, limit: str) -> KafkaError:
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
+class SealedBatch:
     data: memoryview
     deadline: float
     is_stored: bool = False
@@ -53,12 +53,12 @@ class Sealing:
 
     def batches(
         self, partition: TopicPartition, records: Sequence[NewRecord], sequence: int, too_large: int, deadline: float
-    ) -> Iterator[Batch]:
-        """Halved until each is smaller than `too_large`, or has one record: that goes as it is, for the leader to
-        judge. Raises KafkaError for a record that no request has room for."""
+    ) -> Iterator[SealedBatch]:
+        """Halves the batch until each part is smaller than `too_large` or has a single record. The leader judges a
+        single record. Raises KafkaError for a record that fits into no request."""
         data = self._sealed(records, sequence)
         if len(data) < too_large and len(data) <= self.max_request_bytes:
-            yield Batch(memoryview(data), deadline)
+            yield SealedBatch(memoryview(data), deadline)
         elif len(records) > 1:
             middle = len(records) // 2
             yield from self.batches(partition, records[:middle], sequence, too_large, deadline)
@@ -68,16 +68,16 @@ class Sealing:
         elif len(data) > self.max_request_bytes:
             raise excess(partition, len(data), f"max.request.size of the producer, {self.max_request_bytes}")
         else:
-            yield Batch(memoryview(data), deadline)
+            yield SealedBatch(memoryview(data), deadline)
 
-    def cut(self, partition: TopicPartition, batch: Batch, too_large: int) -> Iterator[Batch]:
-        """The parts have the sequence numbers of the whole."""
+    def cut(self, partition: TopicPartition, batch: SealedBatch, too_large: int) -> Iterator[SealedBatch]:
+        """Together the parts have the same sequence numbers as the whole batch."""
         if batch.is_stored or len(batch.data) < too_large:
             yield batch
         else:
             yield from self.batches(partition, batch.records(), batch.sequence, too_large, batch.deadline)
 
-    def can_be_smaller(self, batch: Batch) -> bool:
+    def can_be_smaller(self, batch: SealedBatch) -> bool:
         records = batch.records()
         return len(records) > 1 or self.shrunk(records[0]) is not None
 

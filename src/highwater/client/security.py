@@ -1,4 +1,4 @@
-"""How a client gets into a secured cluster: `security.protocol` and the settings with it, under Kafka's names."""
+"""How a client connects to a secured cluster: `security.protocol` and related settings, with Kafka's names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROTOCOL: Final = "security.protocol"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 JAAS: Final = "sasl.jaas.config"
 SETTINGS: Final = (PROTOCOL, MECHANISM, JAAS, *OAUTH_SETTINGS, *tls.SETTINGS)
-"""All that are acted on."""
+"""All settings that have an effect."""
 _PREFIXES = ("security.", "sasl.", "ssl.")
 _SECRETS = (CLIENT_SECRET, "ssl.truststore.password", "ssl.keystore.password", "ssl.keystore.key", tls.KEY_PASSWORD)
 _SECRET_OPTIONS = ("password", "clientSecret")
@@ -41,7 +41,8 @@ def is_of_security(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a connection needs, with all secrets in it; it is made where connections are made, and stays there."""
+    """What a connection needs, with all secrets. It is made where connections are opened, and is never sent
+    elsewhere."""
 
     context: ssl.SSLContext | None = field(default=None, repr=False)
     login: Login | None = None
@@ -62,13 +63,14 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The settings as they were given. Where the secrets are references it has none, and it may travel."""
+    """The settings as they were given. If its secrets are references, it contains no secret and may be sent to other
+    processes."""
 
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Security:
-        """From all settings of a client; those of other things are left out. Raises ValueError."""
+        """Made from all settings of a client; settings about other things are ignored. Raises ValueError."""
         settings = {name: value for name, value in given.items() if is_of_security(name)}
         for name in settings:
             if name not in SETTINGS:
@@ -83,7 +85,7 @@ class Security:
 
     @property
     def open_secret(self) -> str | None:
-        """The name of a setting whose secret is written out, instead of a reference to it."""
+        """The name of a setting that contains the secret itself, and not a reference to it."""
         settings = dict(self.settings)
         for name in _SECRETS:
             if not is_reference(settings.get(name, "${env:NONE}")):
@@ -96,7 +98,7 @@ class Security:
         return None
 
     def access(self) -> Access:
-        """Looks up what is referred to, and reads the certificates. Raises ValueError."""
+        """Looks up the references and reads the certificates. Raises ValueError."""
         settings = dict(self.settings)
         protocol = _protocol(settings)
         if protocol == "PLAINTEXT":
@@ -114,7 +116,7 @@ class Security:
 PLAINTEXT: Final = Security()
 
 WRITTEN_OUT = f"is written out: give it as {FORMS}, so that it is in no file, plan or log of the pipeline"
-"""Said of `open_secret`, where one is not allowed."""
+"""The error message for an `open_secret` where none is allowed."""
 
 
 def _check(settings: Mapping[str, str]) -> None:

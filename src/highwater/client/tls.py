@@ -1,4 +1,5 @@
-"""TLS as Kafka's `ssl.…` settings describe it: whom a client trusts, what it shows of itself, and what went wrong."""
+"""TLS by Kafka's `ssl.…` settings: which servers a client trusts, which certificate it shows, and what an error
+means."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ _UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
 
 
 def check_tls(settings: Mapping[str, str]) -> None:
-    """What can be wrong before any file is read. Raises ValueError."""
+    """Checks what can be checked before any file is read. Raises ValueError."""
     if settings.get(IDENTIFICATION, "https").lower() not in ("https", ""):
         raise ValueError(f"{IDENTIFICATION} can be https, or empty so that host names are not checked")
     _versions(settings)
@@ -164,7 +165,7 @@ def not_tls(endpoint: Endpoint) -> str:
 
 
 def explained(error: OSError, endpoint: Endpoint, *, in_handshake: bool) -> ClientFailure:
-    """What a failed operation of a TLS socket means, with what to do."""
+    """The meaning of a failed TLS operation, and what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(_distrust(error, endpoint))
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""

@@ -1,4 +1,4 @@
-"""Taking a broker out of the cluster's metadata."""
+"""Removes a broker from the cluster's metadata."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from highwater.world import Buffer, Clock
 BUFFER_BYTES = 64 * 1024
 
 
-class Mark(Enum):
+class StreamEnd(Enum):
     """What ends a stream: everything was sent, the owner gave up, or the socket is gone."""
 
     EOF = "eof"
@@ -34,8 +34,8 @@ class Tap(BufferedProtocol):
     ) -> None:
         self._clock = clock
         self._owner = owner
-        self._outgoing: Lane[bytes | Mark] = Lane(clock, self._send, outgoing_held, delay)
-        self._incoming: Lane[bytes | Mark] = Lane(clock, self._feed, incoming_held, delay)
+        self._outgoing: Lane[bytes | StreamEnd] = Lane(clock, self._send, outgoing_held, delay)
+        self._incoming: Lane[bytes | StreamEnd] = Lane(clock, self._feed, incoming_held, delay)
         self._socket: Transport | None = None
         self._direct = False
         self._buffer = bytearray()
@@ -62,7 +62,7 @@ class Tap(BufferedProtocol):
         if not self._ended:
             self._outgoing.push(data)
 
-    def end(self, how: Mark) -> None:
+    def end(self, how: StreamEnd) -> None:
         """The owner learns at once that the connection is over; the peer learns it when the link lets it through."""
         if not self._ended:
             self._ended = True
@@ -76,12 +76,12 @@ class Tap(BufferedProtocol):
             self._incoming.drop()
             self._owner.connection_lost(cause)
 
-    def _send(self, item: bytes | Mark) -> None:
+    def _send(self, item: bytes | StreamEnd) -> None:
         if self._socket is None:
             return
-        if item is Mark.ABORT:
+        if item is StreamEnd.ABORT:
             self._socket.abort()
-        elif isinstance(item, Mark):
+        elif isinstance(item, StreamEnd):
             self._socket.close()
         else:
             self._socket.write(item)
@@ -110,14 +110,14 @@ class Tap(BufferedProtocol):
             return False
         if self._incoming.is_clear:
             return bool(self._owner.eof_received())
-        self._incoming.push(Mark.EOF)
+        self._incoming.push(StreamEnd.EOF)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._outgoing.drop()
         self._lost = exc
         if not self._ended:
-            self._incoming.push(Mark.LOST)
+            self._incoming.push(StreamEnd.LOST)
 
     def pause_writing(self) -> None:
         if not self._ended:
@@ -127,10 +127,10 @@ class Tap(BufferedProtocol):
         if not self._ended:
             self._owner.resume_writing()
 
-    def _feed(self, item: bytes | Mark) -> None:
-        if item is Mark.LOST:
+    def _feed(self, item: bytes | StreamEnd) -> None:
+        if item is StreamEnd.LOST:
             self._lose_owner(self._lost)
-        elif item is Mark.EOF:
+        elif item is StreamEnd.EOF:
             if not self._owner.eof_received() and self._socket is not None:
                 self._socket.close()
         elif isinstance(item, bytes):
@@ -157,10 +157,10 @@ class TapTransport(Transport):
         self._tap.write(b"".join(list_of_data))
 
     def close(self) -> None:
-        self._tap.end(Mark.CLOSE)
+        self._tap.end(StreamEnd.CLOSE)
 
     def abort(self) -> None:
-        self._tap.end(Mark.ABORT)
+        self._tap.end(StreamEnd.ABORT)
 
     def is_closing(self) -> bool:
         return self._tap.is_closing

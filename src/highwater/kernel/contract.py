@@ -1,4 +1,4 @@
-"""What both kernels agree on: the values they take and give, and the one error they raise."""
+"""The values and the error that both kernels use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Headers = Sequence[tuple[str, bytes | None]]
-"""Header keys are text; bytes that are not UTF-8 survive a round trip as surrogate escapes."""
+"""Header keys are text. Bytes that are not UTF-8 become surrogate escapes, and become the same bytes again."""
 
 NewRecord = tuple[int, "Buffer | None", "Buffer | None", Headers]
 """A record before it has an offset: timestamp, key, value, headers."""
@@ -18,26 +18,29 @@ KEY_MISSING = 1
 TIMESTAMP_OUT_OF_RANGE = 2
 
 Fault = tuple[int, int, int]
-"""What is wrong with one record of a well-formed section: its index, the kind of fault, its timestamp."""
+"""The fault of one record in a well-formed section: the record's index, the kind of fault, and the timestamp."""
 
 MAX_FAULTS = 1000
-"""Faults listed per section. A hostile batch would otherwise be answered with many times its own size."""
+"""The most faults that are listed for a section. Otherwise the response to a hostile batch could be many times as large
+as the batch."""
 
 MIN_RECORD_BYTES = 7
-"""Length, attributes, timestamp, offset, key, value and header count take at least a byte each."""
+"""Length, attributes, timestamp, offset, key, value and header count take at least one byte each."""
 
 COLUMN_LIMIT = 2**31 - 1
-"""Bytes that fit into one Arrow binary column, whose offsets are 32 bits wide."""
+"""The most bytes of one Arrow binary column: its offsets have 32 bits."""
 
 BATCH_BYTES = 32 << 20
-"""Of records in one Arrow batch: a few kilobytes on the wire may inflate to gigabytes, which no task can hold."""
+"""The most bytes of records in one Arrow batch: a few kilobytes on the wire may inflate to gigabytes, which no task can
+hold."""
 
 BATCH_ROWS = 1 << 17
-"""The smallest records take 7 bytes, and many times that wherever rows become Python objects."""
+"""The most rows of one Arrow batch. The smallest records take 7 bytes, but many times as much if rows become Python
+objects."""
 
 
 class BadRecords(ValueError):
-    """The bytes are not the records that their batch header announces."""
+    """The bytes are not the records that the batch header announces."""
 
 
 class Record(NamedTuple):
@@ -49,10 +52,8 @@ class Record(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The uncompressed records of one batch, with what their relative fields are relative to.
-
-    `append_time` replaces every record's own timestamp where the broker set the time (LogAppendTime).
-    """
+    """The uncompressed records of one batch, with the values to which their relative fields refer. If the broker set
+    the time (LogAppendTime), `append_time` replaces the timestamp of every record."""
 
     data: Buffer
     record_count: int
@@ -62,11 +63,9 @@ class Section(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which rows and which optional columns `columns` shall make, and where it cuts them into Arrow batches.
-
-    Rows lie in [start, end). The records of one Arrow batch take at most `batch_bytes`, as they are encoded; a larger
-    record is alone in its batch.
-    """
+    """The rows and the optional columns that `columns` makes, and how it divides them into Arrow batches. Rows are in
+    [start, end). The records of one Arrow batch take at most `batch_bytes` in their encoded form; a larger record is
+    alone in its batch."""
 
     start: int = -(2**63)
     end: int = 2**63 - 1

@@ -1,4 +1,4 @@
-"""The kernel in plain Python: the reference that `_fast` must equal, and what runs where it was not built."""
+"""The kernel in plain Python. `_fast` must give equal results, and this one runs where `_fast` was not built."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _Span = tuple[int, int]
-"""Where a field lies in the section: start and length; a negative length is null."""
+"""The position of a field in the section: start and length. The length of a null field is negative."""
 
 _I64_MIN, _I64_MAX = -(2**63), 2**63 - 1
 
 
 def _varint(data: memoryview, pos: int, end: int) -> tuple[int, int]:
-    """A zig-zag int32 of at most five bytes; surplus bits of the fifth fall away, as they do in Java."""
+    """Reads a zig-zag int32 of at most five bytes. As in Java, bits of the fifth byte that do not fit are ignored."""
     raw = 0
     for shift in (0, 7, 14, 21, 28):
         if pos >= end:
@@ -59,7 +59,7 @@ def _varlong(data: memoryview, pos: int, end: int) -> tuple[int, int]:
 
 
 def _wrapped(value: int) -> int:
-    """The int64 that two's complement addition leaves."""
+    """The sum as an int64 with two's complement overflow."""
     return (value - _I64_MIN) % 2**64 + _I64_MIN
 
 
@@ -87,10 +87,8 @@ def _header_spans(data: memoryview, pos: int, end: int) -> tuple[list[tuple[_Spa
 
 
 def _parsed(section: Section) -> Iterator[tuple[int, int, _Span, _Span, list[tuple[_Span, _Span]], int]]:
-    """Each record as (offset delta, timestamp, key, value, headers, where it ends).
-
-    Raises unless they fill the section exactly.
-    """
+    """Each record as (offset delta, timestamp, key, value, headers, its end). Raises unless the records fill the
+    section exactly."""
     data = memoryview(section.data)
     end = len(data)
     if not 0 <= section.record_count <= end // MIN_RECORD_BYTES:
@@ -117,10 +115,8 @@ def _parsed(section: Section) -> Iterator[tuple[int, int, _Span, _Span, list[tup
 
 
 def validate_records(section: Section, low: int, high: int, keys_required: bool) -> tuple[int, list[Fault]]:
-    """Check every record of a new batch; gives the largest timestamp (-1 if none) and the faults found.
-
-    Offset deltas must run 0, 1, 2 …; timestamps other than -1 must lie in [low, high].
-    """
+    """Checks every record of a new batch. Returns the largest timestamp (-1 if there is none) and the faults. Offset
+    deltas must be 0, 1, 2 …; every timestamp except -1 must be in [low, high]."""
     largest = -1
     faults: list[Fault] = []
     for index, (offset_delta, timestamp, key, _, _, _) in enumerate(_parsed(section)):
@@ -206,7 +202,7 @@ def _put_bytes(out: bytearray, value: Buffer | None) -> None:
 def encode(
     records: Sequence[NewRecord], base_timestamp: int, offset_deltas: Sequence[int] | None, reserve: int
 ) -> bytearray:
-    """The record section of a batch behind `reserve` zero bytes; deltas run 0, 1, 2 … unless given."""
+    """The record section of a batch, after `reserve` zero bytes. Offset deltas are 0, 1, 2 … unless they are given."""
     out = bytearray(reserve)
     body = bytearray()
     for index, (timestamp, key, value, headers) in enumerate(records):
@@ -226,10 +222,8 @@ def encode(
 
 
 def columns(sections: Iterable[Section], wanted: Wanted) -> Iterator[Any]:
-    """The records of all sections, in order, as pyarrow.RecordBatches of at least a row and at most what is wanted.
-
-    Each section is dropped before the next is asked for, and each batch is given out before the next is begun.
-    """
+    """The records of all sections, in order, as pyarrow.RecordBatches. Each has at least one row and at most the wanted
+    bytes. A section is freed before the next one is taken, and a batch is returned before the next one is begun."""
     rows: list[dict[str, Any]] = []
     size, most = 0, min(wanted.batch_bytes, COLUMN_LIMIT)
     for section in sections:

@@ -1,4 +1,4 @@
-"""The kernel's work for compaction in plain Python: the reference that `_fast` must equal."""
+"""The kernel's part of compaction in plain Python. `_fast` must give equal results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from highwater.kernel.pure import _parsed, _put_varint, _Span, _varint, _varlong
 
 
 class KeyTable:
-    """The last offset of each key, known by 16 bytes of a keyed hash: equal digests are taken for equal keys."""
+    """The last offset of each key. A key is known by 16 bytes of a keyed hash: keys with equal hashes count as
+    equal."""
 
     def __init__(self, slots: int, seed: bytes) -> None:
         if slots < 2 or len(seed) != 16:
@@ -27,11 +28,12 @@ class KeyTable:
         return blake2b(key, digest_size=16, key=self._seed).digest()
 
     def find(self, key: bytes | memoryview) -> int:
-        """-1 where it is not known."""
+        """-1 if the key is not known."""
         return self._offsets.get(self._digest(key), -1)
 
     def put_all(self, section: Section, start: int, limit: int) -> int | None:
-        """Every record with a key from offset `start` on; or the offset of the first that found `limit` keys in it."""
+        """Takes in every record with a key from offset `start` on. Returns the offset of the first record for which
+        there was no room, because `limit` keys were in the table."""
         if limit >= self.slots:
             raise ValueError("a table must keep an empty slot")
         data = memoryview(section.data)
@@ -48,11 +50,9 @@ class KeyTable:
 def retain(
     section: Section, table: KeyTable, latest: int, tombstones: bool, reserve: int
 ) -> tuple[bytearray, int, int, bool]:
-    """Without the records that the table knows a later one of the same key for, and those without a key.
-
-    Records beyond `latest`, where the table ends, stay. Gives the section behind `reserve` zero bytes, how many stay,
-    their largest timestamp, and whether there is a tombstone among them, which `tombstones` allows to stay.
-    """
+    """Removes records without a key, and records for whose key the table has a later offset. Records beyond `latest`,
+    the end of the table, stay; tombstones stay if `tombstones` allows it. Returns the section after `reserve` zero
+    bytes, the number of records in it, their largest timestamp, and whether a tombstone is among them."""
     data = memoryview(section.data)
     out = bytearray(reserve)
     kept, largest, has_tombstone = 0, -1, False
@@ -70,7 +70,7 @@ def retain(
 
 
 def rebased(section: Section, base_timestamp: int, reserve: int) -> bytearray:
-    """The same records, with timestamps relative to another one, behind `reserve` zero bytes."""
+    """The same records after `reserve` zero bytes, with timestamps relative to another base."""
     data = memoryview(section.data)
     out = bytearray(reserve)
     for begin, end in _extents(section):
@@ -85,7 +85,7 @@ def rebased(section: Section, base_timestamp: int, reserve: int) -> bytearray:
 
 
 def _extents(section: Section) -> Iterator[_Span]:
-    """Where each record begins and ends, once all of them are known to be well-formed."""
+    """The start and the end of each record, after all were checked to be well-formed."""
     for _ in _parsed(section):
         pass
     data = memoryview(section.data)

@@ -1,8 +1,6 @@
-"""What generated messages are made of: bytes to values and back, in every version of a message.
-
-`Reader` and `Writer` speak the classic encodings; their flexible subclasses speak the compact ones with tag
-sections (KIP-482). A message picks one by its version, so its own code is the same for both.
-"""
+"""The base of generated messages: converts bytes to values and back, in every version of a message. `Reader` and
+`Writer` have the classic encodings; their flexible subclasses have the compact ones with tag sections (KIP-482). The
+version of a message selects one of them, so the code of a message is the same for both."""
 
 from __future__ import annotations
 
@@ -29,11 +27,12 @@ __all__ = [
 
 NEVER_FLEXIBLE: Final = 32767
 FRESH: Final[Any] = object()
-"""The default of array and struct arguments: made anew for each message, and distinct from an explicit null."""
+"""The default of array and struct arguments. It stands for a new value in each message, and differs from an explicit
+null."""
 
 
 class UnsupportedField(ValueError):
-    """A value was given that the version being written cannot carry."""
+    """The version that is being written has no field for a value that was set."""
 
     def __init__(self, owner: object, field: str, version: int) -> None:
         super().__init__(f"{type(owner).__name__}.{field} cannot be written in version {version}")
@@ -66,10 +65,8 @@ class Struct:
 
 
 class Written(Struct):
-    """An element that is written already, in the place of one that would be written with its message.
-
-    The answer to a request of many elements is made piece by piece: their last encoding must not take all its time.
-    """
+    """An element that is already encoded, in the place of one that would be encoded with its message. The response to a
+    request of many elements is made in pieces: the encoding at the end must not take all its time at once."""
 
     __slots__ = ("data",)
 

@@ -35,10 +35,11 @@ class TooLarge(BadCompression):
 
 
 SHARED = 1 << 20
-"""So many inflated bytes may be in memory beside those of other threads."""
+"""A thread may have this many decompressed bytes in memory beside other threads."""
 ALONE: AbstractContextManager[object] = nullcontext()
-"""For the thread that inflates more than that, until it has used these bytes. So all threads together hold no more than
-one large batch. No job gives way while it has this lock. A process whose jobs have threads puts an RLock here."""
+"""The lock of a thread that decompresses more than that. It keeps the lock until it has used these bytes, so all
+threads together hold at most one large batch. A job with this lock does not pause. If jobs of the process run in
+threads, the process puts an RLock here."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -91,7 +92,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
 
 
 def _zstd_level(size: int, level: int | None) -> int:
-    """The highest levels take 20 times the memory of what they compress: they are for batches of usual sizes."""
+    """The highest levels need 20 times as much memory as the data: they are for batches of usual sizes."""
     if level is None:
         return _ZSTD_LEVEL
     return level if size <= _ZSTD_THOROUGH else min(level, _ZSTD_MODEST_LEVEL)
@@ -122,7 +123,7 @@ def _compress_lz4(data: memoryview, level: int | None) -> bytes:
 
 
 def _lz4_block(plain: memoryview, level: int | None) -> memoryview:
-    """One block. Java's default level of 9 is its fast compressor, every other one its thorough one."""
+    """Compresses one block. Java's default level 9 is its fast compressor; every other level is its slow one."""
     if level is None or level == _LZ4_FAST_LEVEL:
         return memoryview(cramjam.lz4.compress_block(plain, store_size=False))
     # Only cramjam's frames know levels, and the first block of a frame leans on no other.
@@ -134,7 +135,8 @@ def _lz4_block(plain: memoryview, level: int | None) -> memoryview:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> memoryview:
-    """The plain bytes, never more than `limit`: raises `TooLarge` before more are made, `BadCompression` on garbage."""
+    """The decompressed bytes, at most `limit`. Raises `TooLarge` before there are more of them, and `BadCompression`
+    for data that is damaged."""
     view = memoryview(data)
     if codec == Codec.NONE:
         if len(view) > limit:
@@ -151,12 +153,12 @@ def decompress(codec: int, data: Buffer, limit: int) -> memoryview:
 
 
 def has_large_window(data: Buffer) -> bool:
-    """Whether zstd keeps these bytes in memory twice as it inflates them: as they are given out, and in its window."""
+    """Whether zstd has these bytes in memory twice while it decompresses them: in the result, and in its window."""
     return _ZSTD_LARGE_WINDOW.search(data) is not None
 
 
 def _inflate_lz4(data: memoryview, out: bytearray | mmap) -> int:
-    """Frame by frame where there is much: cramjam copies all that it is given of this codec."""
+    """Decompresses a large input frame by frame: cramjam copies the whole input of this codec."""
     if len(data) <= _COPIED:
         return cramjam.lz4.decompress_into(data, out)
     filled = 0
@@ -168,7 +170,7 @@ def _inflate_lz4(data: memoryview, out: bytearray | mmap) -> int:
 
 
 def _lz4_frames(data: memoryview) -> Iterator[memoryview]:
-    """One after the other. What is no frame, or is cut off, is left to the decoder to refuse."""
+    """Each frame. Bytes that are no frame, or a frame that is cut off, are left to the decoder, which refuses them."""
     begin = 0
     while begin < len(data):
         end = min(_lz4_frame_end(data, begin), len(data))
@@ -201,7 +203,7 @@ _INFLATE: dict[int, Callable[[memoryview, bytearray | mmap], int]] = {
 
 
 def _inflate(inflate: Callable[[memoryview, bytearray | mmap], int], data: memoryview, limit: int) -> memoryview:
-    """Inflate into a buffer that is made larger until all fits, since a declared size cannot be trusted."""
+    """Decompresses into a buffer that grows until everything fits, because a declared size cannot be trusted."""
     size = min(limit, max(_FIRST_GUESS, _GROWTH * len(data)))
     while True:
         # Memory of the kernel is zeroed as it is written to: other threads go on while a large buffer is filled.
@@ -218,7 +220,7 @@ def _inflate(inflate: Callable[[memoryview, bytearray | mmap], int], data: memor
 
 
 def _decompress_snappy(data: memoryview, limit: int) -> memoryview:
-    """Java's chunked framing (streams of it may follow each other), or one raw block as librdkafka sends it."""
+    """Java's chunked framing (several streams may follow each other), or one raw block as librdkafka sends it."""
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy_block(data, limit)
     out = bytearray()

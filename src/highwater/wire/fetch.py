@@ -1,4 +1,5 @@
-"""Fetch without a class per partition: requests decode to flat tuples, responses to parts with the records between."""
+"""Fetch without a class for each partition: requests decode to flat tuples, and responses are encoded as parts with the
+records between them."""
 
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ class FetchRequestFlat(NamedTuple):
     session_id: int
     session_epoch: int
     topics: Topics
-    """By name up to version 12, by id from 13 on."""
+    """Topics are named by name up to version 12, and by id from version 13 on."""
     forgotten: Forgotten
     rack_id: str
 
@@ -163,7 +164,7 @@ def _topic(data: memoryview, pos: int, version: int) -> tuple[str | Uuid, int]:
 
 
 def _topics(data: memoryview, pos: int, version: int, most: int) -> tuple[Topics, int, int]:
-    """The topics, the position behind them, and what is left of the budget of objects."""
+    """The topics, the position after them, and what is left of the budget of objects."""
     count, pos = flat.count(data, pos, 18 if version >= TOPIC_IDS else 3)
     budget = flat.charge(object_budget(len(data), most), count)
     topics: Topics = []
@@ -217,12 +218,13 @@ def _forgotten(data: memoryview, pos: int, version: int, budget: int) -> tuple[F
 
 
 def is_of_replica(request: FetchRequestFlat) -> bool:
-    """Followers fetch by the same API as consumers do."""
+    """Followers use the same API as consumers."""
     return request.replica_id >= 0
 
 
 def refused(request: FetchRequestFlat, code: Code, version: int) -> FetchResponse:
-    """A fetch of a session names only what changed; where it names nothing, the whole answer is the error."""
+    """The response with only an error. A fetch of a session names only changed partitions. If it names none, the error
+    at the top level is the whole response."""
     return FetchResponse(
         error_code=Code.NONE if request.topics else code,
         responses=[
@@ -274,7 +276,7 @@ def encode_by_turns(
     topics: Sequence[tuple[str | Uuid, Sequence[PartitionRow[P]]]],
     node_endpoints: Sequence[flat.NodeEndpoint] = (),
 ) -> Generator[None, None, list[bytearray | P]]:
-    """As `encode_response`, for an answer that may name very many partitions: gives way now and then."""
+    """As `encode_response`, for a response that may have very many partitions: it pauses now and then."""
     parts: list[bytearray | P] = []
     w = FlexibleWriter() if version >= FLEXIBLE else Writer()
     w.int32(throttle_ms)

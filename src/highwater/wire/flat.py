@@ -1,8 +1,6 @@
-"""Steps shared by the hand-written codecs of Produce and Fetch.
-
-A method call per field is most of the cost of the generated decoders. The hand-written ones keep their position in a
-local variable and read the one-byte case of each length in place; these are called for the rest.
-"""
+"""Steps that the hand-written codecs of Produce and Fetch share. In generated decoders most of the time goes into one
+method call per field. Hand-written decoders keep their position in a local variable, and decode one-byte lengths in
+place; these functions do the rest."""
 
 from __future__ import annotations
 
@@ -19,14 +17,14 @@ NodeEndpoint = tuple[int, str, int, str | None]
 """(node id, host, port, rack) of a leader that a response names (KIP-951)"""
 
 ENDED: Final = (IndexError, LayoutError)
-"""What reading beyond the end raises; the decoders turn it into Malformed."""
+"""The exceptions of a read beyond the end; decoders convert them to Malformed."""
 
 
 _tagged_leader = Layout(">bbiib")
 
 
 def uvarint(data: memoryview, pos: int) -> tuple[int, int]:
-    """The value at `pos`, which has two or more bytes, and the position behind it."""
+    """The value at `pos`, which has two or more bytes, and the position after it."""
     low, high = data[pos] & 0x7F, data[pos + 1]
     if high < 0x80:
         return low | high << 7, pos + 2
@@ -35,7 +33,7 @@ def uvarint(data: memoryview, pos: int) -> tuple[int, int]:
 
 
 def count(data: memoryview, pos: int, smallest: int) -> tuple[int, int]:
-    """The length of a compact array whose elements take at least `smallest` bytes, and the position behind it."""
+    """The length of a compact array whose elements take at least `smallest` bytes, and the position after it."""
     length = data[pos]
     pos += 1
     if length >= 0x80:
@@ -48,7 +46,7 @@ def count(data: memoryview, pos: int, smallest: int) -> tuple[int, int]:
 
 
 def string(data: memoryview, pos: int) -> tuple[str, int]:
-    """A compact string and the position behind it."""
+    """A compact string and the position after it."""
     length = data[pos]
     pos += 1
     if length >= 0x80:
@@ -63,7 +61,7 @@ def string(data: memoryview, pos: int) -> tuple[str, int]:
 
 
 def skip_tags(data: memoryview, pos: int, budget: int) -> tuple[int, int]:
-    """The position behind a tag section of which nothing is wanted, and what is left of the budget of objects."""
+    """Skips a tag section. Returns the position after it, and what is left of the budget of objects."""
     if data[pos] == 0:
         return pos + 1, budget
     r = FlexibleReader(data, pos)
@@ -73,7 +71,7 @@ def skip_tags(data: memoryview, pos: int, budget: int) -> tuple[int, int]:
 
 
 def write_topic(w: Writer, topic: str | Uuid) -> None:
-    """A name, or from the versions with topic ids on an id."""
+    """The name of a topic, or its id in versions with topic ids."""
     if isinstance(topic, str):
         w.string(topic)
     else:
@@ -86,7 +84,7 @@ def leader_tag(tag: int, leader: tuple[int, int]) -> bytes:
 
 
 def endpoint_tag(endpoints: Sequence[NodeEndpoint]) -> Sequence[tuple[int, Writer]]:
-    """The tag by which a response says where the leaders it names can be reached."""
+    """The tag with the addresses of the leaders that a response names."""
     if not endpoints:
         return ()
     w = FlexibleWriter()

@@ -1,7 +1,5 @@
-"""Cutting a byte stream into Kafka's frames: an int32 size, then that many bytes.
-
-Memory follows the bytes that arrived, never the size that was announced, and a frame is never copied once it is whole.
-"""
+"""Divides a byte stream into Kafka's frames: an int32 size, and that many bytes. Memory grows with the bytes that
+arrived, not with the size that was announced, and a whole frame is never copied."""
 
 from __future__ import annotations
 
@@ -11,12 +9,14 @@ from typing import Final, cast
 MAX_FRAME: Final = 100 * 1024 * 1024
 """The default of socket.request.max.bytes."""
 CHUNK: Final = 64 * 1024
-"""What one read takes at most, until a frame proves to be larger."""
+"""The most bytes of one read, unless a frame is known to be larger."""
 
 _MOVED: Final = CHUNK // 2
-"""A remainder up to this size is kept as exact bytes, so that a stalled peer costs no more than it sent."""
+"""A remainder of up to this size is copied to a buffer of its exact size, so a stalled peer takes no more memory than
+it sent."""
 _TRUSTED: Final = 2 * 1024 * 1024
-"""A peer that sent a whole frame of some size gets as much at once for its next one, up to this."""
+"""After a whole frame of some size, the buffer for the peer's next frame has the same size at once, up to this
+limit."""
 _SPARE_CHUNKS: Final = 4
 _PREFIX: Final = Struct(">i")
 _NO_BUFFER: Final = bytearray()
@@ -24,15 +24,13 @@ _NO_VIEW: Final = memoryview(_NO_BUFFER)
 
 
 class FrameFault(ValueError):
-    """A size that no frame may have: the stream cannot be followed any further."""
+    """A frame has a forbidden size: the following bytes cannot be read."""
 
 
 class ChunkPool:
-    """Read buffers shared by the connections of a loop: a connection owns one only while it has bytes in it.
-
-    All of them read into the same chunk, `lent`, until bytes arrive there. A read that brings none, as when thousands
-    of peers close at once, costs no chunk of its own.
-    """
+    """Read buffers that the connections of a loop share: a connection owns one only while it has bytes in it. All
+    connections read into the same chunk, `lent`, until bytes arrive there. A read without bytes takes no chunk of its
+    own, for example when thousands of peers close at once."""
 
     __slots__ = ("_spare", "lent")
 
@@ -58,12 +56,10 @@ class ChunkPool:
 
 
 class FrameReader:
-    """Turns reads into frames, for asyncio's BufferedProtocol.
-
-    One round is `space()`, `received(n)`, `next()` until None (or for as long as the reader wants frames), `settle()`.
-    A frame is a writable view; the bytes behind it are not used again while any view of them lives. A small frame
-    shares its chunk with its neighbours, so a view kept for long should be copied.
-    """
+    """Makes frames of reads, for asyncio's BufferedProtocol. One round is `space()`, `received(n)`, `next()` until None
+    (or as long as the reader wants frames), `settle()`. A frame is a writable view. Its bytes are not used again while
+    any view of them exists. A small frame shares its chunk with its neighbours, so a view that is kept for long should
+    be copied."""
 
     __slots__ = ("_buffer", "_end", "_max", "_need", "_pool", "_rest", "_start", "_trusted", "_view")
 
@@ -79,7 +75,7 @@ class FrameReader:
 
     @property
     def held(self) -> int:
-        """Memory kept for bytes that are not yet handed out."""
+        """The memory of bytes that were not returned as frames yet."""
         return len(self._buffer) or len(self._rest)
 
     @property
@@ -89,7 +85,7 @@ class FrameReader:
 
     @property
     def has_one(self) -> bool:
-        """Whether a whole frame is at hand, or a size that no frame may have."""
+        """Whether a whole frame is there, or a forbidden size."""
         have = self._end - self._start or len(self._rest)
         if have < 4:
             return False
@@ -103,12 +99,12 @@ class FrameReader:
 
     @property
     def begun(self) -> memoryview:
-        """What is there of the frame that is arriving."""
+        """The part of the arriving frame that is there."""
         return memoryview(self._rest)[4:] if self._rest else self._view[self._start + 4 : self._end]
 
     def space(self) -> memoryview:
-        """Where the next read may write: never empty. `received` follows at once, before another reader of the pool
-        asks, or the bytes are lost."""
+        """The buffer for the next read; never empty. `received` must follow at once, before another reader of the pool
+        asks for a buffer: otherwise the bytes are lost."""
         if self._buffer is _NO_BUFFER:
             pool = self._pool
             if pool.lent is None:
@@ -130,7 +126,7 @@ class FrameReader:
         self._end += count
 
     def next(self) -> memoryview | None:
-        """The next whole frame without its size, or None; raises FrameFault."""
+        """The next whole frame without its size, or None. Raises FrameFault."""
         if self._rest:
             self._load()
         start = self._start
@@ -151,7 +147,7 @@ class FrameReader:
         return self._view[start + 4 : stop]
 
     def settle(self) -> None:
-        """Give up what the bytes at hand do not need."""
+        """Frees the memory that the remaining bytes do not need."""
         have = self._end - self._start
         if self._rest:
             return
@@ -174,7 +170,7 @@ class FrameReader:
         self._restore()
 
     def _restore(self) -> None:
-        """Puts the remainder in front of what was read."""
+        """Puts the remainder before the bytes that were read."""
         self._end = len(self._rest)
         self._view[: self._end] = self._rest
         self._rest = b""
@@ -188,7 +184,7 @@ class FrameReader:
             self._pool.give(buffer)
 
     def _move(self) -> None:
-        """Into a buffer of its own, up to twice as large; views cut from the old one keep that alive as they need."""
+        """Moves the bytes into a buffer of their own, up to twice as large. Views of the old buffer keep it alive."""
         arrived = self._view[self._start : self._end]
         have = len(arrived)
         self._buffer = bytearray(self._enlarged())

@@ -1,4 +1,4 @@
-"""Produce without a class per partition: requests decode to flat tuples, responses are encoded from rows."""
+"""Produce without a class for each partition: requests decode to flat tuples, and responses are encoded from rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _row = Layout(">ihqq")
 _plain_row = Layout(">ihqqqbbb")
 
 PartitionRecords = tuple[int, memoryview | None]
-"""(partition, records left in the request's buffer)"""
+"""(partition, records as a view of the request's buffer)"""
 
 
 class ProduceRequestFlat(NamedTuple):
@@ -31,7 +31,7 @@ class ProduceRequestFlat(NamedTuple):
     acks: int
     timeout_ms: int
     topics: list[tuple[str | Uuid, list[PartitionRecords]]]
-    """By name up to version 12, by id from 13 on."""
+    """Topics are named by name up to version 12, and by id from version 13 on."""
 
 
 PartitionRow = tuple[
@@ -112,7 +112,7 @@ def encode_response(
     throttle_ms: int = 0,
     node_endpoints: Sequence[flat.NodeEndpoint] = (),
 ) -> bytes:
-    """Versions 3 to 13. What a version cannot carry (hints of leaders, record errors, log start) is left out."""
+    """Versions 3 to 13. Fields that a version does not have (leader hints, record errors, log start) are left out."""
     w = FlexibleWriter() if version >= FLEXIBLE else Writer()
     w.count(len(topics))
     for topic, rows in topics:

@@ -1,4 +1,4 @@
-"""Reading Kafka's primitive encodings out of bytes that may be hostile."""
+"""Reads Kafka's primitive encodings from bytes that may be hostile."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Tag = tuple[int, bytes]
 MAX_STRING: Final = 0x7FFF
 _FREE_OBJECTS: Final = 10_000
 _BYTES_PER_OBJECT: Final = 8
-"""An array element or unknown tag costs 60 to 200 bytes of memory, yet can take one or two on the wire. Charging each
-against a budget of one per eight bytes (and a free allowance, so that small requests never notice) keeps a decoded
-message within a small multiple of its size; no real request of more than 10 000 elements packs them that densely."""
+"""The bytes of a message for each object that it may become. An array element or an unknown tag takes 60 to 200 bytes
+of memory, but perhaps only one or two bytes on the wire. So a message may become one object for eight bytes, and
+`_FREE_OBJECTS` more, which small messages never reach. It then takes at most a small multiple of its size in memory. No
+larger real request is that dense."""
 
 _int8, _int16, _int32, _int64, _float64 = Layout(">b"), Layout(">h"), Layout(">i"), Layout(">q"), Layout(">d")
 _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
@@ -25,11 +26,11 @@ _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 MOST_OBJECTS: Final = 1 << 62
 NUMBERS_PER_OBJECT: Final = 16
-"""Integers of an array take 1 to 8 bytes on the wire and little to read: so many count as one element."""
+"""This many integers of an array count as one element: they take 1 to 8 bytes on the wire and are quick to read."""
 
 
 def object_budget(size: int, most: int = MOST_OBJECTS) -> int:
-    """How many array elements, views and unknown tags a message of `size` bytes may become, and `most` at most."""
+    """The limit on array elements, views and unknown tags of a message with `size` bytes; never more than `most`."""
     return min(_FREE_OBJECTS + size // _BYTES_PER_OBJECT, most)
 
 
@@ -38,14 +39,15 @@ class Malformed(ValueError):
 
 
 class TooMany(Malformed):
-    """The message has more elements than it may have here."""
+    """The message has more elements than its limit."""
 
     def __init__(self) -> None:
         super().__init__("more elements than a message of this size may hold")
 
 
 class Reader:
-    """Reads the classic encodings; every read is checked against what remains, every element against a budget."""
+    """Reads the classic encodings. Every read is checked against the remaining bytes, and every element against a
+    budget."""
 
     __slots__ = ("budget", "data", "end", "pos")
 
@@ -125,7 +127,7 @@ class Reader:
         raise Malformed("a varint that is cut short or has more than 32 bits")
 
     def unpack(self, layout: Layout) -> tuple[Any, ...]:
-        """Several numbers in one step."""
+        """Reads several numbers in one step."""
         pos = self.pos
         try:
             values = layout.unpack_from(self.data, pos)
@@ -147,7 +149,7 @@ class Reader:
         return bytes(self.view(length))
 
     def charge(self, objects: int) -> None:
-        """Takes from the budget of objects that this message may become."""
+        """Takes objects from the budget of this message."""
         self.budget -= objects
         if self.budget < 0:
             raise TooMany
@@ -182,7 +184,7 @@ class Reader:
         return None if length < 0 else self.text(length)
 
     def classic_nullable_string(self) -> str | None:
-        """The client id of a request header is written so in every version (KIP-511)."""
+        """The client id of a request header has this encoding in every version (KIP-511)."""
         length = self.int16()
         return None if length < 0 else self.text(length)
 
@@ -194,7 +196,7 @@ class Reader:
         return None if length < 0 else bytes(self.view(length))
 
     def records(self) -> memoryview:
-        """A bytes field left where it lies."""
+        """A bytes field as a view, not copied."""
         self.charge(1)
         return self.view(self.length())
 
@@ -232,20 +234,20 @@ class Reader:
         return self.uvarint() > 0
 
     def integers(self, count: int, size: int) -> list[int]:
-        """`count` signed integers of `size` bytes: an admitted array in one step."""
+        """Reads `count` signed integers of `size` bytes in one step. The budget has admitted them already."""
         self.charge(count // NUMBERS_PER_OBJECT)
         values = unpack_from(f">{count}{_CODES[size]}", self.view(count * size))
         return list(values)
 
     def tags(self) -> tuple[Tag, ...]:
-        """The tag section of a struct that knows no tags; classic versions have none."""
+        """Skips the tag section of a struct without known tags. Classic versions have no such section."""
         return ()
 
     def tag_count(self) -> int:
         return 0
 
     def skip_tags(self) -> None:
-        """Passes over a tag section of which nothing is wanted."""
+        """Skips a tag section."""
 
 
 class FlexibleReader(Reader):

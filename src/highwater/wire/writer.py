@@ -1,4 +1,4 @@
-"""Writing Kafka's primitive encodings."""
+"""Writes Kafka's primitive encodings."""
 
 from __future__ import annotations
 

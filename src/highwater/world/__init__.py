@@ -1,7 +1,7 @@
 """The interfaces to the outside world: clock, randomness, sockets, disk and background jobs.
 
 All parts of a node reach the outside through these interfaces only. `highwater.world.real` is the real implementation,
-and `highwater.sim` has a simulated one; the same broker code runs in both.
+and `highwater.sim` has a simulated one; the same broker code runs in both. The package may use only `model`.
 
 Start here, then read `boundary` (where an exception stops) and `real`.
 """
@@ -32,7 +32,7 @@ time each because of their memory. Jobs of clients take turns. A process is for 
 background gives way to everything else on the machine."""
 
 
-class Refused(ConnectionError):
+class ConnectionRefused(ConnectionError):
     """No process listens at the address. Two refusals in a row, for one broker epoch, prove that the broker is dead."""
 
 
@@ -131,7 +131,7 @@ class Net(Protocol):
     async def dial(
         self, factory: Callable[[], BufferedProtocol], to: Endpoint, tls: SSLContext | None = None
     ) -> Transport:
-        """Raises Refused or Unreachable."""
+        """Raises ConnectionRefused or Unreachable."""
         ...
 
 

@@ -12,7 +12,7 @@ from ssl import SSLContext
 from typing import cast
 
 from highwater.model import Endpoint
-from highwater.world import Dead, Refused, Unreachable
+from highwater.world import ConnectionRefused, Dead, Unreachable
 
 
 class RealListener:
@@ -62,7 +62,7 @@ class RealNet:
         try:
             transport, _ = await self._loop.create_connection(factory, to.host, to.port, ssl=tls)
         except ConnectionRefusedError as failed:
-            raise Refused(f"nothing listens at {to}") from failed
+            raise ConnectionRefused(f"nothing listens at {to}") from failed
         except OSError as failed:
             raise Unreachable(f"no connection to {to}: {failed}") from failed
         raw = transport.get_extra_info("socket")

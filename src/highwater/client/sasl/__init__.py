@@ -1,6 +1,6 @@
-"""SASL as Kafka's clients speak it: one small state machine per mechanism, from bytes to bytes, without any socket.
+"""SASL as Kafka's clients use it: one small state machine for each mechanism, from bytes to bytes, without I/O.
 
-`exchange` has what all machines have in common; `plain`, `scram` and `oauthbearer` are the machines. `jaas` reads
-`sasl.jaas.config`, `tokens` and `token_endpoint` have OAuth tokens, and `login` chooses the machine from a client's
-settings.
+Start with `exchange`, the interface of all machines; `plain`, `scram` and `oauthbearer` are the machines. `login`
+chooses one by a client's settings, and `jaas` reads `sasl.jaas.config`. `tokens` keeps OAuth tokens. Only
+`token_endpoint` opens a connection or a file: it fetches tokens.
 """

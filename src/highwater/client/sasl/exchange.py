@@ -1,21 +1,21 @@
-"""What every SASL exchange is to the connection that carries it."""
+"""The interface between a connection and any SASL exchange."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 
-class Refused(Exception):
-    """The server does not accept our credentials, or did not prove that it knows them: trying again is of no use."""
+class LoginRefused(Exception):
+    """The server refuses our credentials, or did not prove that it knows them. Another attempt cannot help."""
 
 
 class Exchange(Protocol):
-    """One authentication. The messages are sent as they are; the server's answers come back through `answer`."""
+    """One authentication. Its messages are sent unchanged, and the server's answers are passed to `answer`."""
 
     def first(self) -> bytes:
         """The message with which the client begins."""
         ...
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """What the client answers; None if the exchange is complete. Raises Refused."""
+        """The client's next message; None if the exchange is complete. Raises LoginRefused."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.client.sasl.exchange import Refused
+from highwater.client.sasl.exchange import LoginRefused
 
 
 class PlainExchange:
@@ -16,5 +16,5 @@ class PlainExchange:
 
     def answer(self, challenge: bytes) -> bytes | None:
         if challenge:
-            raise Refused("it answered PLAIN with a challenge, which that mechanism does not have")
+            raise LoginRefused("it answered PLAIN with a challenge, which that mechanism does not have")
         return None

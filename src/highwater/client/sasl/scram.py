@@ -10,11 +10,11 @@ import re
 import secrets
 from typing import Final
 
-from highwater.client.sasl.exchange import Refused
+from highwater.client.sasl.exchange import LoginRefused
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 LEAST_ITERATIONS: Final = 4096
-"""As Kafka's clients demand: with fewer, whoever listens could guess passwords quickly."""
+"""Kafka's clients require at least as many: with fewer, an eavesdropper could guess passwords quickly."""
 MOST_ITERATIONS: Final = 1_000_000
 """About half a second of work. A server could keep a client busy for hours with a larger number."""
 
@@ -27,7 +27,7 @@ _SERVER_FINAL = re.compile(r"(?:v=([A-Za-z0-9/+=]+)|e=([^,]+))(?:,.*)?")
 
 class ScramExchange:
     def __init__(self, mechanism: str, username: str, password: str, *, nonce: str | None = None) -> None:
-        """`nonce` is drawn by chance unless a test gives one."""
+        """`nonce` is random unless a test gives one."""
         if not username or not password:
             raise ValueError("username and password of sasl.jaas.config must not be empty")
         self._hash = HASHES[mechanism]
@@ -45,7 +45,7 @@ class ScramExchange:
         try:
             text = challenge.decode()
         except UnicodeDecodeError:
-            raise Refused("its SCRAM message is not UTF-8") from None
+            raise LoginRefused("its SCRAM message is not UTF-8") from None
         if self._expected is None:
             return self._final(text)
         self._check_signature(text)
@@ -65,12 +65,12 @@ class ScramExchange:
     def _parsed(self, server_first: str) -> tuple[str, bytes, int]:
         match = _SERVER_FIRST.fullmatch(server_first)
         if match is None:
-            raise Refused("its first SCRAM message is malformed")
+            raise LoginRefused("its first SCRAM message is malformed")
         nonce, iterations = match[1], int(match[3])
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise Refused("its SCRAM nonce does not go on from ours: the message is not an answer to this client")
+            raise LoginRefused("its SCRAM nonce does not go on from ours: the message is not an answer to this client")
         if not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
-            raise Refused(
+            raise LoginRefused(
                 f"it asks for {iterations} SCRAM iterations; a client accepts {LEAST_ITERATIONS} to {MOST_ITERATIONS}"
             )
         return nonce, _decoded(match[2], "salt"), iterations
@@ -78,12 +78,12 @@ class ScramExchange:
     def _check_signature(self, server_final: str) -> None:
         match = _SERVER_FINAL.fullmatch(server_final)
         if match is None:
-            raise Refused("its last SCRAM message is malformed")
+            raise LoginRefused("its last SCRAM message is malformed")
         if match[2] is not None:
-            raise Refused(f"SCRAM error {match[2]}")
+            raise LoginRefused(f"SCRAM error {match[2]}")
         assert self._expected is not None
         if not hmac.compare_digest(_decoded(match[1], "signature"), self._expected):
-            raise Refused("its SCRAM signature is wrong: the server does not know the password of this user")
+            raise LoginRefused("its SCRAM signature is wrong: the server does not know the password of this user")
 
     def _hmac(self, key: bytes, data: bytes) -> bytes:
         return hmac.digest(key, data, self._hash)
@@ -95,5 +95,5 @@ def _decoded(text: str, what: str) -> bytes:
     except binascii.Error:
         found = b""
     if not found:
-        raise Refused(f"the {what} in its SCRAM message is not base64")
+        raise LoginRefused(f"the {what} in its SCRAM message is not base64")
     return found

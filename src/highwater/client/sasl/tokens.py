@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 
@@ -48,6 +49,7 @@ def expiry(token: str) -> float:
 
 def unsecured_token(options: Mapping[str, str], now: float) -> str:
     """An unsigned JWT as Kafka's login module makes them. Brokers of production refuse it. Raises ValueError."""
+    now = math.floor(now * 1000) / 1000  # a broker compares milliseconds, and refuses a token from the next one
     claims: dict[str, object] = {}
     for name, value in options.items():
         if name.startswith(STRING_CLAIM):

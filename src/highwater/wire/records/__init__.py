@@ -1,4 +1,8 @@
-"""Record batches of magic 2: their header, their records, and what a broker checks before it stores one."""
+"""Record batches of magic 2: their header, their records, and what a broker checks before it stores one.
+
+Start with `header`, then `append` (the checks and changes before a batch may enter a log), `batch` (whole batches) and
+`control` (control records).
+"""
 
 from highwater.kernel import BadRecords, NewRecord, Record
 from highwater.wire.records.append import (

@@ -1,4 +1,4 @@
-"""Whole batches: built from records, and their records read, searched and turned into columns."""
+"""Whole batches: built from records; and read, searched, and converted to columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 READ_LIMIT = 1 << 30
-"""To how much one stored batch may inflate. What producers may send is bounded more tightly, at the append."""
+"""The limit for one stored batch when it is decompressed. Batches of producers have a lower limit when they are
+appended."""
 
 
 def build(
@@ -34,7 +35,8 @@ def build(
     transactional: bool = False,
     control: bool = False,
 ) -> bytearray:
-    """One sealed batch of (timestamp, key, value, headers); offsets are consecutive unless `offset_deltas` differ."""
+    """One complete batch of (timestamp, key, value, headers). Offsets are consecutive unless `offset_deltas` says
+    otherwise."""
     if not records:
         raise ValueError("a batch needs a record")
     base_timestamp = records[0][0]
@@ -58,7 +60,7 @@ def build(
 
 
 def section(header: Header, batch: Buffer, limit: int = READ_LIMIT) -> Section:
-    """The batch's records, inflated; raises `BadRecords`, or `compression.TooLarge` beyond `limit` bytes."""
+    """The batch's records, decompressed. Raises `BadRecords`, or `compression.TooLarge` beyond `limit` bytes."""
     attributes = header.attributes
     data: Buffer = b""
     if header.record_count:
@@ -90,13 +92,13 @@ def iterate(batch: Buffer) -> list[Record]:
 
 
 def iterate_some(batch: Buffer, start: int, most: int) -> list[Record]:
-    """The first `most` records of one batch at or after offset `start`. However many follow, only these take memory
-    afterwards."""
+    """The first `most` records of one batch at or after offset `start`. Only these are kept in memory, even if many
+    follow."""
     return _alone(_whole(batch), batch, lambda found: kernel.iterate(found, start, most))
 
 
 def iterate_all(buffer: Buffer) -> Iterator[Record]:
-    """The records of every whole data batch; control batches are passed over."""
+    """The records of every whole data batch. Control batches are skipped."""
     view = memoryview(buffer)
     for pos, size, header in walk(view):
         if not header.is_control:
@@ -117,7 +119,8 @@ def max_timestamp_offset(batch: Buffer, start: int = 0) -> tuple[int, int] | Non
 
 
 def _alone(header: Header, batch: Buffer, read: Callable[[Section], T]) -> T:
-    """Reads the batch's records. What inflates to much is in memory alone: other threads wait until it was read."""
+    """Reads the batch's records. If they are large when decompressed, only one thread at a time has such records in
+    memory."""
     try:
         return read(section(header, batch, compression.SHARED))
     except compression.TooLarge:
@@ -137,11 +140,9 @@ def columns(
     headers: bool = False,
     limit: int = READ_LIMIT,
 ) -> Iterator[Any]:
-    """The data records of all whole batches in `buffers` with offsets in [start, end) as pyarrow.RecordBatches.
-
-    However much the batches inflate to, only one of them and one RecordBatch of bounded size are held at a time.
-    `aborted` is a read_committed fetch answer's list of (producer id, first offset): their records are left out.
-    """
+    """The data records of all whole batches in `buffers` with offsets in [start, end), as pyarrow.RecordBatches. Only
+    one batch and one RecordBatch of limited size are in memory at a time. `aborted` is the list (producer id, first
+    offset) in the response to a read_committed fetch: records of these transactions are left out."""
     wanted = Wanted(start, end, keys, values, headers)
     return kernel.columns(_readable(buffers, wanted, check_crc, aborted or (), limit), wanted)
 
@@ -149,7 +150,7 @@ def columns(
 def _readable(
     buffers: Iterable[Buffer], wanted: Wanted, check_crc: bool, aborted: Sequence[tuple[int, int]], limit: int
 ) -> Iterator[Section]:
-    """The sections that hold wanted records. An aborted producer's batches are dropped up to its marker."""
+    """The sections with wanted records. Batches of an aborted transaction are left out, up to its marker."""
     waiting = sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
     dropped: set[int] = set()
     for buffer in buffers:

@@ -1,4 +1,5 @@
-"""Control records: what the broker and the quorum write between the data (transaction markers, leader changes …)."""
+"""Control records, which the broker and the quorum write between data records (transaction markers, leader changes
+…)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class ControlType(IntEnum):
 
 
 class ControlRecord(NamedTuple):
-    """`type` is a `ControlType`, or the bare number of one that came later and is to be ignored."""
+    """`type` is a `ControlType`, or a plain number for a type of a newer version, which is ignored."""
 
     offset: int
     timestamp: int
@@ -43,7 +44,8 @@ def control_key(kind: ControlType) -> bytes:
 
 
 def control_type(key: Buffer | None) -> int:
-    """The type that a control record's key names. A later key version is read as the first, as in Kafka."""
+    """The type in the key of a control record. As in Kafka, a key of a later version is read as one of the first
+    version."""
     if key is None or memoryview(key).nbytes < _KEY.size:
         raise BadRecords("a control record's key is too short")
     version, kind = _KEY.unpack_from(key)
@@ -58,7 +60,7 @@ def control_type(key: Buffer | None) -> int:
 def build_control(
     values: Sequence[tuple[ControlType, bytes]], *, timestamp: int, base_offset: int = 0, leader_epoch: int
 ) -> bytearray:
-    """A batch of quorum control records; each value already begins with its int16 version."""
+    """A batch of control records of the quorum. Each value begins with its int16 version already."""
     records = [(timestamp, control_key(kind), value, ()) for kind, value in values]
     return build(records, base_offset=base_offset, leader_epoch=leader_epoch, control=True)
 

@@ -1,4 +1,4 @@
-"""The 61-byte header of a record batch (magic 2): read, walked over, stamped in place."""
+"""The 61-byte header of a record batch (magic 2): reads it, finds batches by it, and changes it in place."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAGIC = 2
 
 LENGTH_AT = 8
 LENGTH_PREFIX = 12
-"""Bytes before those that the length field counts."""
+"""The bytes before those that the length field counts."""
 LEADER_EPOCH_AT = 12
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
-"""Also where the bytes covered by the checksum begin."""
+"""The bytes covered by the checksum begin here, too."""
 MAX_TIMESTAMP_AT = 35
 
 CODEC_MASK = 0x07
@@ -51,7 +51,7 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 
 
 class Header(NamedTuple):
-    """The fields as they lie in the bytes; what follows from them is computed when asked for."""
+    """The fields in their order in the bytes. Values that follow from them are computed when they are used."""
 
     base_offset: int
     length: int
@@ -109,20 +109,19 @@ class Header(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """When tombstones and markers may go, once the cleaner has set it; it then stands in the base timestamp."""
+        """When tombstones and markers may be removed. The cleaner sets it; then it is in the place of the base
+        timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 def read_header(buffer: Buffer, pos: int = 0) -> Header:
-    """The header at `pos`; the caller has made sure of 61 bytes."""
+    """The header at `pos`. The caller has checked that 61 bytes are there."""
     return Header._make(HEADER.unpack_from(buffer, pos))
 
 
 def walk(buffer: Buffer, pos: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Header]]:
-    """Each whole batch as (position, size, header); stops before one that is cut off.
-
-    Raises `BadRecords` where no batch of magic 2 can begin. Checksums are not computed: see `is_intact`.
-    """
+    """Each whole batch as (position, size, header). Ends before a batch that is cut off. Raises `BadRecords` at a
+    position where no batch of magic 2 can begin. Checksums are not checked: see `is_intact`."""
     if end is None:
         end = memoryview(buffer).nbytes
     while end - pos >= HEADER_SIZE:
@@ -137,7 +136,8 @@ def walk(buffer: Buffer, pos: int = 0, end: int | None = None) -> Iterator[tuple
 
 
 def end_offset(buffer: Buffer) -> int | None:
-    """The offset after the last whole batch: where a reader goes on, whatever it skipped. None if there is none."""
+    """The offset after the last whole batch, from which a reader continues, even if it skipped batches. None if there
+    is no whole batch."""
     offset = None
     for _, _, header in walk(buffer):
         offset = header.next_offset
@@ -145,14 +145,14 @@ def end_offset(buffer: Buffer) -> int | None:
 
 
 def is_intact(buffer: Buffer, pos: int = 0, size: int | None = None) -> bool:
-    """Whether the checksum stored in the batch at `pos` is that of its bytes."""
+    """Whether the checksum in the batch at `pos` matches its bytes."""
     view = memoryview(buffer)
     stop = len(view) if size is None else pos + size
     return bool(_CRC.unpack_from(view, pos + CRC_AT)[0] == crc32c(view[pos + ATTRIBUTES_AT : stop]))
 
 
 def stamp(buffer: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch at `pos` its place in the log; both fields lie outside the checksum."""
+    """Sets the offset and the leader epoch of the batch at `pos`. The checksum covers neither of them."""
     _BASE_OFFSET.pack_into(buffer, pos, base_offset)
     _LEADER_EPOCH.pack_into(buffer, pos + LEADER_EPOCH_AT, leader_epoch)
 
@@ -160,10 +160,8 @@ def stamp(buffer: bytearray | memoryview, pos: int, base_offset: int, leader_epo
 def set_max_timestamp(
     buffer: bytearray | memoryview, pos: int, size: int, max_timestamp: int, log_append_time: bool
 ) -> None:
-    """Rewrite the largest timestamp, the timestamp type (set by the producer or the broker), and the checksum.
-
-    Attribute bits without a meaning are cleared on the way, as Kafka does.
-    """
+    """Rewrites the largest timestamp, the timestamp type (set by the producer or the broker), and the checksum. As in
+    Kafka, attribute bits without a meaning are cleared."""
     attributes = _ATTRIBUTES.unpack_from(buffer, pos + ATTRIBUTES_AT)[0] & _DEFINED
     attributes = attributes | LOG_APPEND_TIME if log_append_time else attributes & ~LOG_APPEND_TIME
     _ATTRIBUTES.pack_into(buffer, pos + ATTRIBUTES_AT, attributes)
@@ -172,12 +170,12 @@ def set_max_timestamp(
 
 
 def set_log_append_time(buffer: bytearray | memoryview, pos: int, size: int, now_ms: int) -> None:
-    """Let the batch carry the broker's time in place of its records' own."""
+    """Gives the batch the broker's time instead of the timestamps of its records."""
     set_max_timestamp(buffer, pos, size, now_ms, log_append_time=True)
 
 
 def seal(buffer: bytearray | memoryview, pos: int, size: int) -> None:
-    """Write length and checksum of the batch that fills [pos, pos + size)."""
+    """Writes length and checksum of the batch in [pos, pos + size)."""
     _LENGTH.pack_into(buffer, pos + LENGTH_AT, size - LENGTH_PREFIX)
     with memoryview(buffer) as view:
         _CRC.pack_into(buffer, pos + CRC_AT, crc32c(view[pos + ATTRIBUTES_AT : pos + size]))
