@@ -87,7 +87,9 @@ def test_a_voter_that_cuts_off_its_own_change_of_address_remains_a_voter(seed: i
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nor_does_a_snapshot_make_that_last_over_a_restart(seed: int) -> None:
+def test_a_voter_that_cuts_off_its_own_change_of_address_remains_a_voter_after_a_snapshot_and_a_restart(
+    seed: int,
+) -> None:
     """As above; and then it writes a snapshot of the metadata and starts again."""
     with Stage(3, voters=3, seed=seed) as stage:
         moved, before = cut_off_its_own_change_of_address(stage)

@@ -73,7 +73,7 @@ def test_a_voter_whose_snapshot_takes_longer_than_the_fetch_timeout_to_sync_and_
         assert agree(stage, *stage.cluster.names), f"it has fetched the snapshot {len(begun)} times, and has not it yet"
 
 
-def test_what_comes_while_a_vote_cannot_be_written_is_bounded() -> None:
+def test_inputs_that_wait_while_a_vote_cannot_be_written_are_bounded() -> None:
     """A voter without room for its vote takes nothing in until there is room. Its peers ask again and again, and give
     up their requests after two seconds."""
     with Stage(3, voters=3) as stage:

@@ -1,7 +1,8 @@
 """Kafka's Raft (KRaft) as a pure state machine: elections with pre-vote, check-quorum, divergence, commitment.
 
-The package has no I/O, no clock and no randomness of its own. `Quorum` takes inputs and returns a `Ready` for each. The
-driver (`highwater.raft_node`) feeds the inputs and carries out the `Ready`.
+The package has no I/O, no clock and no randomness of its own. It may use `errors`, `model` and the wire messages.
+`Quorum` takes inputs and returns a `Ready` for each. The driver (`highwater.raft_node`) feeds the inputs and carries
+out the `Ready`.
 
 Start with `machine` (the inputs), `ready` (the results) and `transitions` (the table of moves between roles). Each role
 has its own module; `core` holds the state that they share.

@@ -13,6 +13,7 @@ from highwater.quorum.ready import FetchAnswer
 from highwater.quorum.violation import QuorumViolation
 from highwater.quorum.voters import Listeners, VoterListener, endpoint_of
 from highwater.wire.codec import Message
+from highwater.wire.messages.vote_response import VoteResponse
 
 _ENDPOINTS_SINCE = 1
 """Responses of Vote, BeginQuorumEpoch and EndQuorumEpoch hold the leader's endpoint from this version on (KIP-853)."""
@@ -95,6 +96,8 @@ def note_cluster_of(core: Core, peer_id: NodeId, response: Message | FetchAnswer
     error = response.error if isinstance(response, FetchAnswer) else getattr(response, "error_code", Code.NONE)
     if error != Code.INCONSISTENT_CLUSTER_ID:
         core.of_other_clusters.discard(peer_id)
+        return
+    if isinstance(response, VoteResponse) and core.whereabouts.is_sought(peer_id, core.places_of(peer_id)):
         return
     core.of_other_clusters.add(peer_id)
     others = [voter for voter in core.voters.ids if voter in core.of_other_clusters]

@@ -6,7 +6,7 @@ them work on this object. `Quorum` is the entrance to them.
 
 from __future__ import annotations
 
-from highwater.model import Epoch, NodeId, Offset
+from highwater.model import Endpoint, Epoch, NodeId, Offset
 from highwater.quorum.candidate import Candidate
 from highwater.quorum.election_state import LAST_EPOCH, ElectionState
 from highwater.quorum.follower import Follower
@@ -24,6 +24,7 @@ from highwater.quorum.unattached import Unattached
 from highwater.quorum.violation import QuorumViolation
 from highwater.quorum.voters import Listeners, ReplicaKey, VoterSet, endpoint_of
 from highwater.quorum.votes import Tally
+from highwater.quorum.whereabouts import Places, Whereabouts
 from highwater.wire.codec import Message
 
 LONGEST_LEAP = 128
@@ -55,6 +56,7 @@ class Core:
         self.timing = timing
         self.random = random
         self.links = Links(timing)
+        self.whereabouts = Whereabouts()
         self.high_watermark: Offset | None = None
         """The highest high watermark that this node has known since it started, in any role."""
         self.log_busy = False
@@ -204,6 +206,10 @@ class Core:
                 self.become_unattached(epoch, now, leader_id)
         elif epoch > self.role.epoch or self.role.leader_id is None or len(listeners) > len(self.role.leader_listeners):
             self.become_follower(epoch, leader_id, listeners, now)
+        elif isinstance(self.role, Follower) and not self.role.has_fetched:
+            # The address that this node knows may be older than the epoch: the leader writes its new one into the voter
+            # set when it is elected. Until the leader has answered, the last address that a peer names counts.
+            self.role.leader_listeners = listeners
 
     # Effects
 
@@ -212,6 +218,15 @@ class Core:
 
     def peer(self, voter: NodeId) -> Peer:
         return Peer(voter, endpoint_of(self.voters.listeners(voter), self.identity.listener))
+
+    def strangers(self) -> list[Endpoint]:
+        """The bootstrap servers that are neither the address of another voter, as far as is known, nor this node's."""
+        known = {self.peer(voter).endpoint for voter in self.voters.ids if voter != self.local.id}
+        known.add(endpoint_of(self.identity.node.listeners, self.identity.listener))
+        return [at for at in self.identity.bootstrap if at not in known]
+
+    def places_of(self, voter: NodeId) -> Places:
+        return [self.peer(voter).endpoint, *self.strangers()]
 
     def advance_high_watermark(self, offset: Offset) -> None:
         if self.high_watermark is not None and offset < self.high_watermark:

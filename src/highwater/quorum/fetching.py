@@ -41,9 +41,7 @@ def _whom_to_ask(core: Core, role: Follower | Unattached) -> Peer | None:
         if core.links.is_ready(leader):
             return leader
     voters = [core.peer(voter) for voter in core.voters.ids if voter != core.local.id]
-    known = {peer.endpoint for peer in voters} | {endpoint_of(core.identity.node.listeners, core.identity.listener)}
-    strangers = [at for at in core.identity.bootstrap if at not in known]
-    peers = [*voters, *(Peer(NodeId(-2 - index), at) for index, at in enumerate(strangers))]
+    peers = [*voters, *(Peer(NodeId(-2 - index), at) for index, at in enumerate(core.strangers()))]
     ready = [peer for peer in peers if core.links.is_ready(peer)]
     return ready[int(core.random.random() * len(ready))] if ready else None
 

@@ -17,6 +17,7 @@ from highwater.quorum.core import Core
 from highwater.quorum.log_view import LogPosition, durable_position
 from highwater.quorum.messages import Caller, metadata_partition, node_or_none, vote, vote_answer
 from highwater.quorum.prospective import Prospective
+from highwater.quorum.ready import Peer
 from highwater.quorum.voters import ReplicaKey
 from highwater.wire.messages.vote_request import PartitionData, VoteRequest
 from highwater.wire.messages.vote_response import VoteResponse
@@ -28,8 +29,8 @@ def ask_votes(core: Core, nominee: Prospective | Candidate, now: float) -> None:
         return
     end, pre_vote = durable_position(core.log), isinstance(nominee, Prospective)
     for voter in nominee.tally.unrecorded:
-        peer = core.peer(voter.id)
-        if core.links.is_ready(peer):
+        if core.links.is_ready(core.peer(voter.id)):
+            peer = Peer(voter.id, core.whereabouts.ask(voter.id, core.places_of(voter.id)))
             request = vote(core.identity.cluster_id, voter, core.local, nominee.epoch, end, pre_vote)
             core.send(peer, request, now)
 
@@ -100,6 +101,7 @@ def take_vote(core: Core, voter: NodeId, response: VoteResponse, now: float) -> 
     settled = settle(core, code_of(partition.error_code), leader_id, partition.leader_epoch, listeners, now)
     if settled is not None:
         return settled
+    core.whereabouts.answered(voter)
     if isinstance(core.role, Prospective | Candidate):
         core.role.tally.record(voter, partition.vote_granted)
     return True

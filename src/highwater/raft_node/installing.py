@@ -171,8 +171,8 @@ class Installation:
         self._world.run(add_piece, self._aside, start, piece, done=added)
 
     async def _finish(self) -> None:
-        """The quorum gets no input meanwhile. This may take longer than its fetch timeout, and nothing is heard of the
-        leader: the follower would become a candidate, and would fetch the snapshot again, without end."""
+        """The quorum gets no input while this runs. The follower hears nothing of its leader then, perhaps for longer
+        than its fetch timeout. It would become a candidate, and would fetch the snapshot again, without end."""
         result: Snapshot | Exception | None
         try:
             result = await finished(self._world, finish, self._directory, self._position, self._aside)

@@ -82,7 +82,7 @@ class _Fetch:
             self._raft.requested(asking, caller, self._answered, self._give_up)
 
     def _give_up(self) -> None:
-        """It may wait twice, for news and since it has expired, so it may have been given up before."""
+        """This fetch may be in the queue twice: because of news, and because it expired. Only the first call counts."""
         if not self._done:
             self.hang_up()
             self._ctx.slot.close_connection()

@@ -14,6 +14,7 @@ from highwater.errors import Code, KafkaError
 from highwater.kernel import BadRecords
 from highwater.log.checkpoint import replaced
 from highwater.log.log import Log
+from highwater.metadata.changes import NOTHING
 from highwater.metadata.cluster import MetadataImage
 from highwater.metadata.pieces import Pieces
 from highwater.model import Endpoint, Epoch, NodeId, Offset
@@ -226,7 +227,8 @@ class RaftNode:
         controller could decide on an image that lacks committed records."""
         committed = yield from self._replay.commit(high_watermark)
         self.log.commit_up_to(high_watermark)
-        if committed is None:
+        if committed is None:  # a snapshot holds everything below; that the high watermark is known is news
+            self.world.clock.call_soon(self._notify, self._opened_with.committed, self.committed, NOTHING)
             return
         changes, last, size = committed
         self.world.clock.call_soon(self._notify, self._opened_with.committed, self.committed, changes)

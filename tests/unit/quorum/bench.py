@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from highwater.errors import Code
-from highwater.model import NodeId
+from highwater.model import Endpoint, NodeId
 from highwater.quorum import (
     Caller,
     ElectionState,
@@ -48,11 +50,12 @@ class Bench:
         node: int = 1,
         voters_offset: int = 0,
         timing: Timing | None = None,
+        bootstrap: tuple[Endpoint, ...] = (),
     ) -> None:
         self.now = 100.0
         self.log = log if log is not None else MemoryLog()
         self.quorum = Quorum(
-            identity(node),
+            replace(identity(node), bootstrap=bootstrap),
             voters if voters is not None else voter_set(1, 2, 3),
             self.log,
             Loaded(),
