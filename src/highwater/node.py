@@ -26,7 +26,7 @@ from highwater.controller.features import SUPPORTED, bootstrap_records, unsuppor
 from highwater.log.home import Home, open_home
 from highwater.metadata.changes import Changes
 from highwater.metadata.cluster import MetadataImage
-from highwater.model import Endpoint, Uuid
+from highwater.model import SOFTWARE_VERSION, Endpoint, Uuid
 from highwater.net.api_versions import Features
 from highwater.net.deadlines import DeadlineQueue
 from highwater.net.http import HttpServer, NoPage, Page, Query
@@ -243,6 +243,8 @@ class Node:
         quorum = self.raft.quorum
         fields: dict[str, Any] = {
             "node": self.config.node_id,
+            "version": SOFTWARE_VERSION,
+            "time_ms": self.world.clock.wall_ms(),
             "quorum": {
                 "role": quorum.role.value,
                 "leader": quorum.leader_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.active_controller.active_controller import ActiveController
+from highwater.active_controller.refused_resources import refused_rows
 from highwater.controller.configs import alter_configs
 from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
@@ -16,17 +17,7 @@ def _refused(request: AlterConfigsRequest, code: Code, version: int) -> AlterCon
 
 
 def _refused_by(request: AlterConfigsRequest, why: KafkaError) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=why.code,
-                error_message=why.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
+    return AlterConfigsResponse(responses=refused_rows(request.resources, AlterConfigsResourceResponse, why))
 
 
 API = Api(33, (0, 2), AlterConfigsRequest, forwarded=True, refuse=_refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from highwater.active_controller.active_controller import ActiveController
+from highwater.active_controller.refused_resources import refused_rows
 from highwater.controller.configs import incremental_alter_configs
 from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
@@ -19,17 +20,7 @@ def _refused(request: IncrementalAlterConfigsRequest, code: Code, version: int) 
 
 
 def _refused_by(request: IncrementalAlterConfigsRequest, why: KafkaError) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=why.code,
-                error_message=why.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
+    return IncrementalAlterConfigsResponse(responses=refused_rows(request.resources, AlterConfigsResourceResponse, why))
 
 
 API = Api(44, (0, 1), IncrementalAlterConfigsRequest, forwarded=True, refuse=_refused)

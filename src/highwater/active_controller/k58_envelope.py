@@ -13,7 +13,7 @@ from highwater.errors import Code, KafkaError
 from highwater.model import Endpoint
 from highwater.net.context import ANONYMOUS, Part, Principal, RequestContext
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Api, Registered, decode_at_length
-from highwater.net.room import Place
+from highwater.net.room import RoomPlace
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Pause, Work, elsewhere
 from highwater.wire.codec import FlexibleReader, Malformed, Reader, TooMany
@@ -38,7 +38,7 @@ class _Inner:
 
     def __init__(self, outer: RequestContext) -> None:
         self._outer = outer
-        self.place: Place | None = None
+        self.place: RoomPlace | None = None
         """The room that a large request takes; it is left when the request is answered."""
 
     def fail(self, reason: CloseReason) -> None:

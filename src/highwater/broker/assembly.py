@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from highwater import config as settings
 from highwater.broker.applied_metadata import AppliedMetadata
@@ -18,6 +19,7 @@ from highwater.broker.isr_changes import IsrChanges
 from highwater.broker.lifecycle import Lifecycle
 from highwater.broker.producer_ids import ProducerIds
 from highwater.broker.throttles import Throttles
+from highwater.broker.topic_rows import TopicRows
 from highwater.config import NodeConfig
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.home import Home
@@ -47,13 +49,9 @@ def assemble(
     """Each start of a broker is a new incarnation."""
     node_id, clock = config.node_id, world.clock
     metadata = AppliedMetadata(config, home.cluster_id, deadlines)
-
-    def channel(client_id: str) -> ControllerChannel:
-        return ControllerChannel(world, config, client_id, deadlines, controller_endpoint)
-
+    channel = partial(ControllerChannel, world, config, deadlines=deadlines, controller=controller_endpoint)
     controller = channel(f"broker-{node_id}")
-    heartbeats = channel(f"broker-{node_id}-heartbeat")
-    lifecycle = _lifecycle(world, config, home, incarnation, features, heartbeats, metadata)
+    lifecycle = _lifecycle(world, config, home, incarnation, features, channel(f"broker-{node_id}-heartbeat"), metadata)
 
     def broker_epoch() -> int:
         return lifecycle.epoch
@@ -65,7 +63,6 @@ def assemble(
     doubts = Doubts(clock)
     isr_changes = IsrChanges(world, node_id, controller, broker_epoch)
     throttles = Throttles.of(node_id, metadata, clock.monotonic)
-    sessions = config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS)
     return Broker(
         world=world,
         node_id=node_id,
@@ -84,11 +81,16 @@ def assemble(
         departed=Departed(clock),
         fetchers=_fetchers(world, deadlines, metadata, incarnation, doubts, store, throttles.follower),
         throttles=throttles,
-        sessions=FetchSessions(sessions, world.random("fetch-sessions")),
+        sessions=_sessions(world, config),
         follower_fetches=FollowerFetches(clock.monotonic),
         producer_ids=ProducerIds(node_id, controller, broker_epoch, clock.monotonic),
         auto_creation=AutoCreation(world, controller, lambda: _request_timeout(metadata.config), metadata.knows_topic),
+        topic_rows=TopicRows(),
     )
+
+
+def _sessions(world: World, config: NodeConfig) -> FetchSessions:
+    return FetchSessions(config.get(settings.MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS), world.random("fetch-sessions"))
 
 
 def _lifecycle(

@@ -15,6 +15,7 @@ from highwater.broker.groups import GroupCoordinator
 from highwater.broker.lifecycle import Lifecycle
 from highwater.broker.producer_ids import ProducerIds
 from highwater.broker.throttles import Throttles
+from highwater.broker.topic_rows import TopicRows
 from highwater.log.compaction.cleaner import Cleaner
 from highwater.log.store import LogStore
 from highwater.model import NodeId
@@ -51,3 +52,4 @@ class Broker:
     follower_fetches: FollowerFetches
     producer_ids: ProducerIds
     auto_creation: AutoCreation
+    topic_rows: TopicRows

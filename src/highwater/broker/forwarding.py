@@ -85,6 +85,26 @@ def forward(
     place.enter()
 
 
+def _header(ctx: RequestContext) -> bytes:
+    header = RequestHeader(
+        request_api_key=ctx.api_key,
+        request_api_version=ctx.version,
+        correlation_id=ctx.correlation_id,
+        client_id=ctx.client_id,
+    )
+    return header.encode(2 if ctx.flexible_response else 1)
+
+
+def _envelope(ctx: RequestContext, header: bytes, body: Buffer) -> EnvelopeRequest:
+    """The request with the client's principal and address."""
+    principal = DefaultPrincipalData(type=ctx.principal.kind, name=ctx.principal.name, token_authenticated=False)
+    return EnvelopeRequest(
+        request_data=b"".join((header, body)),
+        request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(_PRINCIPAL_VERSION),
+        client_host_address=ip_address(ctx.peer.host).packed,
+    )
+
+
 def _send(
     api: Api,
     broker: Broker,
@@ -93,19 +113,8 @@ def _send(
     completed: Callable[[Any], Message] | None,
     done: Callable[[], None],
 ) -> None:
-    header = RequestHeader(
-        request_api_key=ctx.api_key,
-        request_api_version=ctx.version,
-        correlation_id=ctx.correlation_id,
-        client_id=ctx.client_id,
-    )
-    principal = DefaultPrincipalData(type=ctx.principal.kind, name=ctx.principal.name, token_authenticated=False)
-    before = header.encode(2 if ctx.flexible_response else 1)
-    envelope = EnvelopeRequest(
-        request_data=b"".join((before, body)),
-        request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + principal.encode(_PRINCIPAL_VERSION),
-        client_host_address=ip_address(ctx.peer.host).packed,
-    )
+    header = _header(ctx)
+    envelope = _envelope(ctx, header, body)
 
     def answered(answer: EnvelopeResponse | None) -> None:
         try:
@@ -120,7 +129,7 @@ def _send(
             done()
 
     def refuse(code: Code) -> None:
-        sent = api.request.decode(memoryview(envelope.request_data)[len(before) :], ctx.version)
+        sent = api.request.decode(memoryview(envelope.request_data)[len(header) :], ctx.version)
         refused = api.refusal(sent, code, ctx.version)
         assert refused is not None, "every forwarded API has a response"
         ctx.respond(refused if completed is None else completed(refused))

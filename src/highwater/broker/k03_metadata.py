@@ -15,7 +15,7 @@ from highwater.broker.broker import Broker
 from highwater.broker.internal_topics import is_internal
 from highwater.config import AUTO_CREATE_TOPICS_ENABLE
 from highwater.errors import Code
-from highwater.metadata.topics import PartitionImage
+from highwater.metadata.topics import PartitionImage, TopicImage
 from highwater.model import NO_NODE, ZERO_UUID, NodeId
 from highwater.net.context import RequestContext
 from highwater.net.registry import MOST_ELEMENTS, Api
@@ -38,6 +38,7 @@ _LOOKED_AT = 1000
 """The most partitions that are checked for a leader that may have died."""
 _PER_PIECE = 20
 _ASKED_ABOUT = (Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_REPLICATION_FACTOR)
+_OPERATIONS_FROM = 8
 _ERROR_FROM = 13
 
 
@@ -171,8 +172,7 @@ def _answer(
         controller_id=broker.node_id,
     )
     for asked in topics:
-        row = yield from _topic(broker, ctx, request, asked, errors)
-        response.topics.append(ctx.written(row))
+        response.topics.append((yield from _topic(broker, ctx, request, asked, errors)))
         yield None
     if request.include_cluster_authorized_operations and 8 <= ctx.version <= 10:
         response.cluster_authorized_operations = operations.on_cluster(ctx)
@@ -192,26 +192,35 @@ def _topic(
     if topic is None:
         code = Code.UNKNOWN_TOPIC_OR_PARTITION if name is not None else Code.UNKNOWN_TOPIC_ID
         refused = errors.get(name or "")
-        return MetadataResponseTopic(
+        unknown = MetadataResponseTopic(
             error_code=refused if refused in _ASKED_ABOUT else code,
             name=name,
             topic_id=asked.topic_id if name is None else ZERO_UUID,
             is_internal=name is not None and is_internal(name),
         )
+        return ctx.written(unknown)
     if not ctx.authorize("Describe", "Topic", topic.name):
-        return MetadataResponseTopic(error_code=Code.TOPIC_AUTHORIZATION_FAILED, name=asked.name)
-    described = MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=is_internal(topic.name),
-    )
+        return ctx.written(MetadataResponseTopic(error_code=Code.TOPIC_AUTHORIZATION_FAILED, name=asked.name))
+    if request.include_topic_authorized_operations and ctx.version >= _OPERATIONS_FROM:
+        described = yield from _described(broker, ctx, topic)
+        described.topic_authorized_operations = operations.on_topic(ctx, topic.name)
+        return ctx.written(described)
+    brokers = broker.metadata.image.brokers
+    row = broker.topic_rows.find(brokers, topic, ctx.listener, ctx.version)
+    if row is None:
+        row = ctx.written((yield from _described(broker, ctx, topic)))
+        if broker.metadata.image.brokers is brokers:  # it was made in pieces
+            broker.topic_rows.keep(brokers, topic, ctx.listener, ctx.version, row)
+    return row
+
+
+def _described(broker: Broker, ctx: RequestContext, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
+    described = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name))
     for index in sorted(topic.partitions):
         row = fill_partition(MetadataResponsePartition(), broker, ctx, index, topic.partitions[index])
         described.partitions.append(ctx.written(row))
         if len(described.partitions) % _PER_PIECE == 0:
             yield None
-    if request.include_topic_authorized_operations and ctx.version >= 8:
-        described.topic_authorized_operations = operations.on_topic(ctx, topic.name)
     return described
 
 

@@ -4,7 +4,6 @@ started by hand."""
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -15,6 +14,7 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from highwater.cluster.garbage import leave_what_is_there
 from highwater.cluster.steered import SteeredNode
 from highwater.model import Endpoint, NodeId
 from highwater.world.descriptors import raise_limit
@@ -69,9 +69,7 @@ class Child:
         if failed is not None:
             self._failed(failed)
             return
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+        leave_what_is_there()
         self._say({"ready": True})
 
     def _failed(self, why: BaseException) -> None:

@@ -15,7 +15,7 @@ from highwater.client.client import Client
 from highwater.cluster.awaited import AwaitedIsr, AwaitedLeader, comes_true
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.home import Home
-from highwater.cluster.host import Host, State
+from highwater.cluster.host import Host, NodeState
 from highwater.cluster.hosts import ORDER_SECONDS, Hosts, in_parallel, look, new_host, order
 from highwater.cluster.layout import FIRST_MEMBER_AT_ONCE, Layout, NodeLayout, as_properties
 from highwater.cluster.links import Links
@@ -144,7 +144,7 @@ class Cluster:
     def state(self, node: int) -> str:
         """up, paused or down"""
         host = self._hosts.of(self._member(node).id)
-        return (State.DOWN if host is None else host.state).value
+        return (NodeState.DOWN if host is None else host.state).value
 
     def _member(self, node: int) -> NodeLayout:
         for member in self._members:
@@ -152,9 +152,9 @@ class Cluster:
                 return member
         raise ValueError(f"there is no node {node}; there are {self.nodes}")
 
-    def _running(self, node: int, *states: State) -> Host:
+    def _running(self, node: int, *states: NodeState) -> Host:
         host = self._hosts.of(self._member(node).id)
-        allowed = states or (State.UP, State.PAUSED)
+        allowed = states or (NodeState.UP, NodeState.PAUSED)
         if host is None or host.state not in allowed:
             raise ValueError(f"node {node} is {self.state(node)}")
         return host
@@ -168,7 +168,7 @@ class Cluster:
         with self._verbs:
             nodes = nodes or tuple(self._down())
             for node in nodes:
-                if self.state(node) != State.DOWN.value:
+                if self.state(node) != NodeState.DOWN.value:
                     raise ValueError(f"node {node} is {self.state(node)}")
             started = [self._begin(self._member(node)) for node in nodes]
         if wait:
@@ -176,7 +176,7 @@ class Cluster:
         return self
 
     def _down(self) -> list[int]:
-        return [node for node in self.nodes if self.state(node) == State.DOWN.value]
+        return [node for node in self.nodes if self.state(node) == NodeState.DOWN.value]
 
     def _begin(self, member: NodeLayout) -> Host:
         host = new_host(self._processes, member, self._others(member), self._decide)
@@ -203,7 +203,7 @@ class Cluster:
         """A controlled shutdown of one node after the other: leaderships are moved first."""
         with self._verbs:
             for node in nodes:
-                if not self._running(node, State.UP).stop(seconds):
+                if not self._running(node, NodeState.UP).stop(seconds):
                     raise ClusterFailed(f"node {node} did not stop within {seconds:g} s, and was killed")
 
     def kill(self, *nodes: int) -> None:
@@ -215,12 +215,12 @@ class Cluster:
         """Like SIGSTOP: the node does nothing, and its connections stay open."""
         with self._verbs:
             for node in nodes:
-                self._running(node, State.UP).pause()
+                self._running(node, NodeState.UP).pause()
 
     def resume(self, *nodes: int) -> None:
         with self._verbs:
             for node in nodes:
-                self._running(node, State.PAUSED).resume()
+                self._running(node, NodeState.PAUSED).resume()
 
     # --- links
 

@@ -29,6 +29,12 @@ def holder_of_port(port: int) -> int | None:
     return next((pid for pid in _pids() if sockets & set(_open_files(pid))), None) if sockets else None
 
 
+def holder_of_file(path: Path) -> int | None:
+    """The process that has exactly this file open; None if /proc does not show it."""
+    wanted = str(path.resolve())
+    return next((pid for pid in _pids() if wanted in _open_files(pid)), None)
+
+
 def has_open(pid: int, path: Path) -> bool:
     """Whether the process has exactly this file open; False if /proc does not show it."""
     return str(path.resolve()) in _open_files(pid)

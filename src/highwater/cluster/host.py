@@ -14,7 +14,7 @@ Decide = Callable[[NodeId, Sequence[int]], int | None]
 """(node, ids of the rules that match a request) -> the rule to apply. Called from any thread."""
 
 
-class State(Enum):
+class NodeState(Enum):
     DOWN = "down"
     UP = "up"
     PAUSED = "paused"
@@ -27,7 +27,7 @@ class Host(ABC):
         self.member = member
         self.peers = peers
         self.decide = decide
-        self.state = State.DOWN
+        self.state = NodeState.DOWN
         self.failure: str | None = None
         """The reason why the node ended by itself."""
         self.opens_logs = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from highwater.cluster.failed import ClusterFailed
-from highwater.cluster.host import Decide, Host, State
+from highwater.cluster.host import Decide, Host, NodeState
 from highwater.cluster.layout import NodeLayout
 from highwater.model import Endpoint, NodeId
 
@@ -35,11 +35,11 @@ class Hosts:
 
     @property
     def running(self) -> list[Host]:
-        return [host for host in self if host.state is not State.DOWN]
+        return [host for host in self if host.state is not NodeState.DOWN]
 
     def wake_all(self) -> None:
         for host in self:
-            if host.state is State.PAUSED:
+            if host.state is NodeState.PAUSED:
                 host.resume()
 
     @property
@@ -48,7 +48,7 @@ class Hosts:
         return [
             host.member.bootstrap
             for host in self
-            if host.member.is_broker and host.state is State.UP and host.wait_ready(0)
+            if host.member.is_broker and host.state is NodeState.UP and host.wait_ready(0)
         ]
 
     def disarm(self, rules: Iterable[int]) -> None:
@@ -62,7 +62,7 @@ class Hosts:
         for host in self:
             if host.failure is not None:
                 raise ClusterFailed(f"node {host.member.id} ended by itself: {host.failure}")
-            if host.state is State.UP:
+            if host.state is NodeState.UP:
                 yield host
 
 
@@ -84,9 +84,9 @@ def in_parallel(hosts: Collection[Host], act: Callable[[Host], object]) -> None:
 
 def order(host: Host, verb: str, argument: object) -> None:
     """The command is in force on return. A paused node gets it when it resumes, and a dead one at its start."""
-    if host.state is State.PAUSED:
+    if host.state is NodeState.PAUSED:
         host.send(verb, argument)
-    elif host.state is State.UP:
+    elif host.state is NodeState.UP:
         with contextlib.suppress(ConnectionError):
             host.call(verb, argument, ORDER_SECONDS)
 

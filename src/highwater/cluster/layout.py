@@ -12,7 +12,7 @@ from highwater.cluster.directory import write_durably
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.lost_voters import lost_voters_line
 from highwater.cluster.ports import HOST, ReservedPort, taken
-from highwater.cluster.record import FIRST_CONTROLLER_ID, Record, Shape, as_arguments
+from highwater.cluster.record import FIRST_CONTROLLER_ID, ClusterRecord, Shape, as_arguments
 from highwater.config import ConfigError, NodeConfig, format_properties, parse_properties
 from highwater.config.names import check_known
 from highwater.model import Endpoint, NodeId, uuid_text
@@ -164,7 +164,7 @@ class Layout:
     def _prepare(self, directory: Path) -> None:
         """Everything that can be refused is refused before anything is written."""
         disk = RealDisk()
-        record = Record.read(disk, directory)
+        record = ClusterRecord.read(disk, directory)
         record.check([member.id for member in self.members], [voter.id for voter in self._voters], self._shape)
         self.cluster_id = record.cluster_id or uuid_text(random_directory_id(SystemRandom()))
         for member in self.members:
@@ -237,7 +237,7 @@ class Layout:
             properties["highwater.http.listener"] = member.http
         return {**properties, **self._config}
 
-    def _initial_voters(self, record: Record) -> list[InitialVoter]:
+    def _initial_voters(self, record: ClusterRecord) -> list[InitialVoter]:
         """The voters as they were formatted together, or new ones if none is formatted yet."""
         if record.voters is not None:
             known = ((node.key, record.endpoint(node.key.id, _CONTROLLER)) for node in record.voters.nodes)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import highwater
-from highwater.cluster.host import Decide, Host, State
+from highwater.cluster.host import Decide, Host, NodeState
 from highwater.cluster.layout import NodeLayout
 from highwater.model import Endpoint, NodeId
 
@@ -60,7 +60,7 @@ class ProcessHost(Host):
                 env={**os.environ, "PYTHONPATH": path},
             )
         self._steering = ours
-        self.state = State.UP
+        self.state = NodeState.UP
         peers = [[at.host, at.port, node] for at, node in self.peers.items()]
         self._send({"properties": self.member.properties, "peers": peers, "commands": list(commands)})
         self._listener = threading.Thread(
@@ -96,12 +96,12 @@ class ProcessHost(Host):
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
-        self.state = State.PAUSED
+        self.state = NodeState.PAUSED
 
     def resume(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
-        self.state = State.UP
+        self.state = NodeState.UP
 
     def call(self, verb: str, argument: Any, seconds: float) -> Any:
         return self._order(verb, argument).result(seconds)
@@ -128,7 +128,7 @@ class ProcessHost(Host):
     def _join(self) -> None:
         if self._listener is not None and self._listener is not threading.current_thread():
             self._listener.join()
-        self.state = State.DOWN
+        self.state = NodeState.DOWN
 
     # --- the listening thread
 
@@ -172,5 +172,5 @@ class ProcessHost(Host):
             calls, self._calls = self._calls, {}
         for call in calls.values():
             call.set_exception(ConnectionError(f"node {self.member.id} has ended"))
-        self.state = State.DOWN
+        self.state = NodeState.DOWN
         self._settled.set()

@@ -33,7 +33,7 @@ def as_arguments(brokers: int, controllers: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ClusterRecord:
     """The record of the formatted directories. A node without a directory is missing."""
 
     directory: Path
@@ -46,7 +46,7 @@ class Record:
     """Nodes that were here before, though the directories of some may be lost."""
 
     @classmethod
-    def read(cls, disk: Disk, directory: Path) -> Record:
+    def read(cls, disk: Disk, directory: Path) -> ClusterRecord:
         """Raises ClusterFailed if the directories do not belong together."""
         metas: dict[NodeId, MetaProperties] = {}
         found: dict[NodeId, RecordedVoters] = {}

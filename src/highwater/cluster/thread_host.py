@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
-from highwater.cluster.host import Decide, Host, State
+from highwater.cluster.host import Decide, Host, NodeState
 from highwater.cluster.layout import NodeLayout
 from highwater.cluster.steered import SteeredNode
 from highwater.model import Endpoint, NodeId
@@ -39,7 +39,7 @@ class ThreadHost(Host):
         name = f"highwater-node-{self.member.id}"
         self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._run, args=(self._loop, commands), name=name, daemon=True)
-        self.state = State.UP
+        self.state = NodeState.UP
         self._thread.start()
 
     def wait_ready(self, seconds: float) -> bool:
@@ -75,10 +75,10 @@ class ThreadHost(Host):
 
         self._post(block)
         paused.wait()
-        self.state = State.PAUSED
+        self.state = NodeState.PAUSED
 
     def resume(self) -> None:
-        self.state = State.UP
+        self.state = NodeState.UP
         self._go_on.set()
 
     def call(self, verb: str, argument: Any, seconds: float) -> Any:
@@ -120,7 +120,7 @@ class ThreadHost(Host):
         self._go_on.set()
         if self._thread is not None:
             self._thread.join()
-        self.state = State.DOWN
+        self.state = NodeState.DOWN
 
     # --- the node's thread
 
@@ -133,7 +133,7 @@ class ThreadHost(Host):
             self._unwind(loop)
             asyncio.set_event_loop(None)
             loop.close()
-            self.state = State.DOWN
+            self.state = NodeState.DOWN
 
     def _live(self, loop: AbstractEventLoop, commands: Sequence[tuple[str, Any]]) -> None:
         def arbiter(rules: Sequence[int], settle: Callable[[int | None], None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from highwater.net.budget import Budget, Kind, Receiver
+from highwater.net.budget import Budget, FrameKind, Receiver
 from highwater.wire.framing import CHUNK, FrameReader
 
 BEGIN: Final = 4096
@@ -62,7 +62,7 @@ class Arrival:
             self._arrived, self.progressed_at = arrived, now
 
 
-def _kind(is_small: bool, begun: memoryview) -> Kind:
+def _kind(is_small: bool, begun: memoryview) -> FrameKind:
     if is_small:
-        return Kind.SMALL
-    return Kind.NODE if bytes(begun[:2]) in _OF_NODES else Kind.CLIENT
+        return FrameKind.SMALL
+    return FrameKind.NODE if bytes(begun[:2]) in _OF_NODES else FrameKind.CLIENT

@@ -19,7 +19,7 @@ class Receiver(Protocol):
         ...
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """The kinds of frames that wait for memory, each in a queue of its own. None waits behind another kind."""
 
     SMALL = 0
@@ -81,7 +81,7 @@ class Budget:
         """Bytes of responses in the transports of connections whose peers do not read."""
         self.crowded = False
         self.on_crowded: Callable[[], None] = lambda: None
-        self._queues: tuple[dict[Receiver, int], ...] = tuple({} for _ in Kind)
+        self._queues: tuple[dict[Receiver, int], ...] = tuple({} for _ in FrameKind)
         self._waiting = 0
         self._favoured: Receiver | None = None
         self._favoured_at = 0.0
@@ -132,9 +132,9 @@ class Budget:
     def has_waiting(self) -> bool:
         return self._waiting > 0
 
-    def admit(self, receiver: Receiver, more: int, kind: Kind = Kind.NODE) -> bool:
+    def admit(self, receiver: Receiver, more: int, kind: FrameKind = FrameKind.NODE) -> bool:
         """Whether the receiver's frame may take `more` memory, which then counts. If not, it waits for `go_on`."""
-        beyond = more - self.limit if kind is Kind.SMALL else more
+        beyond = more - self.limit if kind is FrameKind.SMALL else more
         fits = self._fits(beyond)
         if not fits and not self._may_favour(receiver, kind):
             self._queues[kind][receiver] = beyond
@@ -147,9 +147,9 @@ class Budget:
         self.receiving += more
         return True
 
-    def _may_favour(self, receiver: Receiver | None, kind: Kind) -> bool:
-        most = self.limit if kind is Kind.CLIENT else self.limit + self._scarce
-        if kind is not Kind.SMALL and self.unanswered > most:
+    def _may_favour(self, receiver: Receiver | None, kind: FrameKind) -> bool:
+        most = self.limit if kind is FrameKind.CLIENT else self.limit + self._scarce
+        if kind is not FrameKind.SMALL and self.unanswered > most:
             return False
         return self._favoured is None or self._favoured is receiver
 
@@ -171,7 +171,7 @@ class Budget:
     def wake(self) -> None:
         """Lets receivers go on for which there is room now, the longest waiting one first. If there is no favoured
         receiver, the first one becomes it."""
-        for kind in Kind:
+        for kind in FrameKind:
             queue = self._queues[kind]
             while queue:
                 receiver, more = next(iter(queue.items()))

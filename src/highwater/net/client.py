@@ -20,7 +20,7 @@ from highwater.wire.codec import Malformed, Message
 from highwater.wire.framing import MAX_FRAME, ChunkPool, FrameFault, FrameReader
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersionsResponse
-from highwater.world import Buffer, Refused, Unreachable, World
+from highwater.world import Buffer, ConnectionRefused, Unreachable, World
 
 M = TypeVar("M", bound=Message)
 _HEADER: Final = Struct(">ihhih")
@@ -244,7 +244,7 @@ class ClientConnection(BufferedProtocol):
         failed: Gone | None = None
         try:
             await self._world.net.dial(lambda: self, self.peer, self._tls)
-        except Refused:
+        except ConnectionRefused:
             failed = Gone.REFUSED
         except Unreachable:
             failed = Gone.UNREACHABLE

@@ -17,7 +17,7 @@ from highwater.net.header import HeaderReader, after_tags
 from highwater.net.line import Line
 from highwater.net.outbox import Outbox, Slot
 from highwater.net.registry import ELEMENTS_AT_ONCE, MOST_BYTES, Registered, at_length
-from highwater.net.room import Place, Room
+from highwater.net.room import Room, RoomPlace
 from highwater.net.stats import CloseReason
 from highwater.net.turns import Errand, Share, Work
 from highwater.wire.codec import Malformed, TooMany
@@ -74,7 +74,7 @@ class Connection(BufferedProtocol):
         """The connection has had its turn. Further requests wait for the next one."""
         self._arrival = Arrival(self._budget, self)
         self._watchers: list[Callable[[], None]] = []
-        self._places: dict[Place, None] = {}
+        self._places: dict[RoomPlace, None] = {}
         self.line = Line(self._clock)
 
     # --- the transport's side
@@ -267,6 +267,7 @@ class Connection(BufferedProtocol):
                     listening.waiting[self] = None
                     break
                 self._dispatch(cut)
+                turns.has_worked = True
                 is_over = turns.monotonic() >= turns.until
         except FrameFault:
             self.finish(CloseReason.FRAME)
@@ -386,15 +387,15 @@ class Connection(BufferedProtocol):
         if not errand.begin():
             slot.mute()
 
-    def place(self, room: Room, size: int, begin: Callable[[], None]) -> Place:
-        place = Place(room, size, begin, lambda left: self._places.pop(left, None))
+    def place(self, room: Room, size: int, begin: Callable[[], None]) -> RoomPlace:
+        place = RoomPlace(room, size, begin, lambda left: self._places.pop(left, None))
         self._places[place] = None
         return place
 
-    def pass_on(self, size: int, begin: Callable[[], None]) -> Place:
+    def pass_on(self, size: int, begin: Callable[[], None]) -> RoomPlace:
         return self.place(self._turns.passed_on, size, begin)
 
-    def open(self, size: int, begin: Callable[[], None]) -> Place:
+    def open(self, size: int, begin: Callable[[], None]) -> RoomPlace:
         return self.place(self._turns.opened, size, begin)
 
     def failed(self, ctx: RequestContext, failed: Exception) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from highwater.model import Endpoint
 from highwater.net.line import Line
-from highwater.net.room import Place
+from highwater.net.room import RoomPlace
 from highwater.net.turns import Work
 from highwater.wire.codec import FlexibleWriter, Message, Struct, Writer, Written
 from highwater.world import Buffer, FileSlice
@@ -92,11 +92,11 @@ class Connected(Protocol):
         """Does the rest of the work for one of its requests, in turns with other requests."""
         ...
 
-    def pass_on(self, size: int, begin: Callable[[], None]) -> Place:
+    def pass_on(self, size: int, begin: Callable[[], None]) -> RoomPlace:
         """A place for a large request that is forwarded. It is given up if the connection ends while it waits."""
         ...
 
-    def open(self, size: int, begin: Callable[[], None]) -> Place:
+    def open(self, size: int, begin: Callable[[], None]) -> RoomPlace:
         """The same, for a request that is taken out of an envelope."""
         ...
 
@@ -167,8 +167,8 @@ class RequestContext:
         self.slot.fill([self.header(), response.encode(self.version)])
 
     def sent_elsewhere(self) -> bool:
-        """Whether the sender has been told to ask another controller instead, so that no response is due here. A broker
-        that passed the request on does so, and its client does not notice."""
+        """Whether the sender was sent to another controller, so that no response is due here. A broker that forwarded
+        the request asks that controller itself, and its client does not notice."""
         return False
 
     def written(self, element: S) -> S:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from highwater.errors import Code
 from highwater.net.context import RequestContext
-from highwater.net.room import Place
+from highwater.net.room import RoomPlace
 from highwater.net.turns import Resume, Work, elsewhere
 from highwater.wire.codec import Message
 from highwater.wire.messages import index
@@ -136,10 +136,10 @@ def decode_at_length(disk: Disk, entry: Registered, body: memoryview, version: i
 
 
 def at_length(
-    world: World, entry: Registered, ctx: RequestContext, body: memoryview, find_place: Callable[[Resume], Place]
+    world: World, entry: Registered, ctx: RequestContext, body: memoryview, find_place: Callable[[Resume], RoomPlace]
 ) -> Work:
     """A request of many elements: decoded off the loop, and few of them at a time, for the memory that they take."""
-    place: Place | None = None
+    place: RoomPlace | None = None
 
     def wait(resume: Resume) -> None:
         nonlocal place

@@ -11,17 +11,17 @@ class Room:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.taken = 0
-        self._waiting: dict[Place, None] = {}
+        self._waiting: dict[RoomPlace, None] = {}
 
     def __len__(self) -> int:
         """The number of requests that wait."""
         return len(self._waiting)
 
-    def wait(self, place: Place) -> None:
+    def wait(self, place: RoomPlace) -> None:
         self._waiting[place] = None
         self._admit()
 
-    def give_up(self, place: Place) -> None:
+    def give_up(self, place: RoomPlace) -> None:
         self._waiting.pop(place, None)
         self._admit()
 
@@ -39,10 +39,10 @@ class Room:
             first.begin()
 
 
-class Place:
+class RoomPlace:
     """The place of one request. It waits after `enter`, has its place when `begin` is called, and leaves once."""
 
-    def __init__(self, room: Room, size: int, begin: Callable[[], None], left: Callable[[Place], None]) -> None:
+    def __init__(self, room: Room, size: int, begin: Callable[[], None], left: Callable[[RoomPlace], None]) -> None:
         self._room = room
         self.size = size
         self._begin: Callable[[], None] | None = begin

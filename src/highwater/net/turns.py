@@ -44,18 +44,21 @@ over.
 class Share:
     """The time that one connection, or another user of turns, has used."""
 
-    __slots__ = ("had",)
+    __slots__ = ("had", "usual")
 
     def __init__(self) -> None:
         self.had = 0.0
         """On the clock of `Turns`, which stands still while no request waits. So time that was used then does not
         count."""
+        self.usual = SLICE_SECONDS
+        """The time that its slices took lately, the last one most: what it is expected to use next."""
 
 
 class Turns:
-    """Shares the event loop among connections. The waiting connection that has used the least time comes first, so a
-    small request does not wait for many large ones. One slice of four is for the request that has waited longest: in an
-    overload some requests are finished, instead of all of them begun.
+    """Shares the event loop among connections. The waiting connection that will have used the least time after its next
+    slice comes first, if that slice is as long as its slices were lately. So a small request does not wait for many
+    large ones, even if all of these have just begun. One slice of four is for the request that has waited longest: in
+    an overload some requests are finished, instead of all of them begun.
 
     Between two polls of the sockets, one waiting request gets one slice. If the loop was busy with other work for
     longer, for example with new connections, more slices follow for as long: otherwise the queue would only grow.
@@ -88,6 +91,10 @@ class Turns:
         self._since = 0.0
         self._taken = 0.0
         """The time that requests without waiting have used since a request last waited."""
+        self._charged = 0.0
+        """What was used in the present slice before its share was queued again."""
+        self.has_worked = False
+        """Whether a request was taken in the present slice. If bytes only arrived, it says nothing."""
         self.until = 0.0
         """The end of the present slice."""
         self.large = Room(MOST_LARGE)
@@ -114,6 +121,10 @@ class Turns:
         self.served = None
         used = self.monotonic() - self._since
         share.had += used
+        if self.has_worked:
+            share.usual = (share.usual + self._charged + used) / 2
+            self.has_worked = False
+        self._charged = 0.0
         self._taken += used
         if self._count:
             self.must_wait = True
@@ -128,12 +139,13 @@ class Turns:
 
     def add(self, share: Share, go_on: Callable[[], None], cost: float = 0.0, since: int | None = None) -> int:
         """Queues `go_on` for one slice, and returns its number. If the slice is not enough, `go_on` adds itself again,
-        with `since` as the number that it got first. Of shares with the same used time, the one with the least `cost`
-        in seconds comes first."""
+        with `since` as the number that it got first. `cost` is what the slice is likely to use besides what is
+        usual, in seconds."""
         if share is self.served:
             now = self.monotonic()
             used, self._since = now - self._since, now
             share.had += used
+            self._charged += used
             self._move_on(used)
         else:
             share.had = max(share.had, self._time)
@@ -143,7 +155,7 @@ class Turns:
         number = next(self._numbers)
         since = number if since is None else since
         waiting = _Waiting(share, go_on)
-        heappush(self._least, (share.had + cost, number, waiting))
+        heappush(self._least, (share.had + share.usual + cost, number, waiting))
         heappush(self._oldest, (since, number, waiting))
         self._count += 1
         return since
@@ -179,6 +191,7 @@ class Turns:
         self._count -= 1
         self.served, self._since = share, now
         self.until = now + self.slice
+        self.has_worked = True
         try:
             go_on()
         finally:

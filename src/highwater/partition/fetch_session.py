@@ -26,8 +26,8 @@ MOST_ENTRIES = 200_000
 grow. Each partition takes about 400 bytes."""
 
 MOST_WAITING_ENTRIES = 100_000
-"""The most partitions of all consumers' fetches without a session, of those that wait or name many. Beyond it a fetch
-is answered at once, and one that names many with nothing."""
+"""The most partitions in consumers' fetches without a session, counting the fetches that wait and those that name many
+partitions. Beyond it a fetch is answered at once. If it names many partitions, its response is empty."""
 
 Topic = str | Uuid
 

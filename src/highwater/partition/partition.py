@@ -214,9 +214,9 @@ class Partition:
         self.cutting.add_done_callback(lambda _: callback())
 
     def close(self, is_deleted: bool = False) -> None:
-        """This broker no longer hosts the replica: its topic `is_deleted`, or the replica was moved or is made anew. Of
-        a partition that is still there, clients look for the leader. With another error an idempotent producer would
-        number its records anew, and those that the new leader has already would be there twice."""
+        """This broker no longer hosts the replica: its topic `is_deleted`, or the replica was moved or is made anew. If
+        the partition still exists, NOT_LEADER_OR_FOLLOWER makes clients look for its leader. With the other error an
+        idempotent producer would number its records anew, and the new leader could store some of them twice."""
         self._end_term(Code.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else Code.NOT_LEADER_OR_FOLLOWER)
 
     def failed(self) -> None:

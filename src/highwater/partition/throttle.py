@@ -1,7 +1,7 @@
 """One end of throttled replication (KIP-73): this broker as the leader of replicas, or as their follower.
 
-Only replicas outside the ISR are held back, because others hold up acknowledgements. But all bytes of listed replicas
-count.
+Only replicas outside the ISR wait for the throttle: a member of the ISR that waits would delay acknowledgements. But
+the bytes of all listed replicas count.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Throttle:
 
     @property
     def seconds_left(self) -> float:
-        """How long those that it holds must wait, at least."""
+        """The shortest time for which a follower that must wait has to wait."""
         rate = self._rate()
         return 0.0 if rate is None else max(self._flow.seconds_left(rate, self._now()), SHORTEST_WAIT)
 

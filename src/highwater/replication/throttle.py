@@ -35,7 +35,7 @@ class Flow:
         return self._debt > 0
 
     def seconds_left(self, rate: int, now: float) -> float:
-        """Until more bytes may pass, if none pass meanwhile; for ever at a rate of zero."""
+        """The time until more bytes may pass, if none pass meanwhile; infinity at a rate of zero."""
         if not self.is_exceeded(rate, now):
             return 0.0
         return self._debt / rate if rate else inf

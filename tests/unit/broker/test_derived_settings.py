@@ -6,7 +6,7 @@ from highwater.config import REPLICA_FETCH_WAIT_MAX_MS, NodeConfig
 from tests.unit.broker.living import PROPERTIES, Living
 
 
-def test_what_is_made_of_the_settings_follows_their_changes_and_is_made_once_for_each() -> None:
+def test_a_value_that_follows_from_settings_is_computed_once_for_each_change() -> None:
     with Living().start() as living:
         broker = living.node.broker
         assert broker is not None
@@ -22,3 +22,14 @@ def test_what_is_made_of_the_settings_follows_their_changes_and_is_made_once_for
         broker.metadata.config = NodeConfig.parse(PROPERTIES | {"replica.fetch.wait.max.ms": "70"})
         assert [current(), current()] == [70, 70]
         assert made == [500, 70]
+
+
+def test_no_throttle_is_set_before_a_rate_is_set() -> None:
+    with Living().start() as living:
+        broker = living.node.broker
+        assert broker is not None
+        assert not broker.throttles.leader.is_set
+        rate = {"leader.replication.throttled.rate": "1000"}
+        broker.metadata.config = broker.metadata.config.with_dynamic(rate, {})
+        assert broker.throttles.leader.is_set
+        assert not broker.throttles.follower.is_set

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from highwater.errors import Code
-from highwater.model import TopicPartition
+from highwater.model import NO_NODE, TopicPartition
 from highwater.wire import records
 from highwater.wire.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from highwater.wire.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
@@ -98,6 +98,19 @@ def test_the_producers_of_a_partition_are_listed_once_though_its_topic_is_named_
     answer = living.ask(DescribeProducersRequest(topics=asked), DescribeProducersResponse, 0)
     rows = [row for topic in answer.topics for row in topic.partitions]
     assert [len(row.active_producers) for row in rows] == [1]
+
+
+def test_only_a_leader_with_a_working_log_lists_producers() -> None:
+    with Living().start() as living:
+        living.create_topic("a", 2)
+        follower = living.node.broker.hosted.find("a", 0)
+        assert follower is not None
+        follower.step_down(NO_NODE, 9, 9, follower.replicas)
+        living.node.broker.store.logs[TopicPartition("a", 1)].storage_failed(OSError("gone"))
+        asked = [TopicRequest(name="a", partition_indexes=[0, 1])]
+        (found,) = living.ask(DescribeProducersRequest(topics=asked), DescribeProducersResponse, 0).topics
+        expected = [Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR]
+        assert [row.error_code for row in found.partitions] == expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from highwater.broker.k01_fetch import MOST_LOCATING
+from highwater.broker.waiting_fetch import MOST_LOCATING
 from highwater.errors import Code
 from highwater.log.lookup import first_at_or_after, locate
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

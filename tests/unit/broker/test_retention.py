@@ -89,6 +89,23 @@ def test_records_that_are_too_old_go_at_the_next_check(interval: int) -> None:
         assert (living.sim.now - first_check) % interval == pytest.approx(0, abs=2)
 
 
+def test_no_segment_goes_after_the_upkeep_has_stopped() -> None:
+    """A clean stop notes where each log begins. A segment that went after that would count as lost at the next
+    start."""
+    with Living(**SMALL).start() as living:
+        living.create_topic(TOPIC)
+        write(living, [b"key"] * 10)
+        log, role = log_of(living), living.node.role
+        assert role is not None and len(log.segments) == 4
+        alter(living, "retention.ms", "10000")
+        seconds_until_it_begins_later(living)
+        living.world.call(role.upkeep.stop)
+        left = len(log.segments)
+        assert left > 1, "it is under way"
+        living.sim.advance(5)
+        assert len(log.segments) == left
+
+
 @pytest.mark.parametrize("has_room", [True, False])
 def test_retention_handles_one_partition_in_a_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch, has_room: bool) -> None:
     """Each makes and renames files, which takes some milliseconds: together they would keep all clients waiting."""

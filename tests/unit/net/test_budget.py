@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from highwater.net.budget import Budget, Kind
+from highwater.net.budget import Budget, FrameKind
 
 LIMIT, AMPLE, TIGHT = 8_000, 500, 1
 SURE, HALF = LIMIT // 8, LIMIT // 2
@@ -78,7 +78,7 @@ def test_a_small_frame_does_not_wait_behind_a_large_one() -> None:
     assert budget.admit(Receiving(), 100), "the favoured one"
     assert not budget.admit(large, 100)
     budget.unanswered = 2 * LIMIT
-    assert not budget.admit(small, 10, Kind.SMALL)
+    assert not budget.admit(small, 10, FrameKind.SMALL)
     budget.unanswered = LIMIT
     budget.wake()
     assert (small.woken, large.woken) == (1, 0)
@@ -118,10 +118,10 @@ def test_large_requests_of_nodes_have_a_bound_too() -> None:
     budget, _ = a_budget()
     budget.unanswered = LIMIT + LIMIT // 4
     fetch, another = Receiving(), Receiving()
-    assert budget.admit(fetch, 100, Kind.NODE)
+    assert budget.admit(fetch, 100, FrameKind.NODE)
     budget.leave(fetch)
     budget.unanswered += 1
-    assert not budget.admit(another, 100, Kind.NODE)
+    assert not budget.admit(another, 100, FrameKind.NODE)
     budget.unanswered -= 1
     budget.wake()
     assert another.woken == 1
@@ -132,8 +132,8 @@ def test_no_large_produce_request_is_read_while_unanswered_ones_take_all_memory(
     budget, _ = a_budget()
     budget.unanswered = LIMIT + 1
     produce, fetch = Receiving(), Receiving()
-    assert not budget.admit(produce, 100, Kind.CLIENT)
-    assert budget.admit(fetch, 100, Kind.NODE)
+    assert not budget.admit(produce, 100, FrameKind.CLIENT)
+    assert budget.admit(fetch, 100, FrameKind.NODE)
     budget.wake()
     assert produce.woken == 0
     budget.leave(fetch)
@@ -142,7 +142,7 @@ def test_no_large_produce_request_is_read_while_unanswered_ones_take_all_memory(
     budget.unanswered = LIMIT
     budget.wake()
     assert produce.woken == 1
-    assert budget.admit(produce, 100, Kind.CLIENT), "one at a time goes beyond the limit"
+    assert budget.admit(produce, 100, FrameKind.CLIENT), "one at a time goes beyond the limit"
 
 
 class Asking(Receiving):

@@ -255,7 +255,7 @@ def test_a_page_gets_its_query_decoded_and_may_refuse_it() -> None:
     assert b"404 Not Found" in refused and refused.endswith(b"not here\n")
 
 
-def test_a_turn_of_the_loop_has_a_part_of_one_page_though_many_are_asked_for() -> None:
+def test_one_turn_of_the_loop_makes_a_part_of_only_one_of_many_pages() -> None:
     in_turn = most = 0
     waiting: list[Callable[[], None]] = []
 

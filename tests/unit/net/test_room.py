@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from highwater.net.room import Place, Room
+from highwater.net.room import Room, RoomPlace
 
 
 class Guests:
     def __init__(self, limit: int) -> None:
         self.room = Room(limit)
         self.begun: list[str] = []
-        self.gone: list[Place] = []
+        self.gone: list[RoomPlace] = []
 
-    def come(self, name: str, size: int) -> Place:
-        place = Place(self.room, size, lambda: self.begun.append(name), self.gone.append)
+    def come(self, name: str, size: int) -> RoomPlace:
+        place = RoomPlace(self.room, size, lambda: self.begun.append(name), self.gone.append)
         place.enter()
         return place
 
@@ -63,7 +63,7 @@ def test_a_place_that_is_left_while_it_begins_admits_the_next_one() -> None:
             begun.append(number)
             place.leave()
 
-        place = Place(room, 1, begin, lambda left: None)
+        place = RoomPlace(room, 1, begin, lambda left: None)
         place.enter()
 
     for number in range(3):

@@ -10,7 +10,7 @@ from highwater.model import Endpoint
 from highwater.net.context import RequestContext
 from highwater.net.server import Limits, ListenerSpec, Server
 from highwater.net.stats import CloseReason
-from highwater.world import Refused
+from highwater.world import ConnectionRefused
 from tests.unit.net.parties import ASK, Peer, Scene, ask, framed, header, registry
 
 MIB = 1024 * 1024
@@ -193,7 +193,7 @@ def test_a_graceful_close_answers_pending_requests_and_accepts_no_connection() -
         closing = scene.world.spawn("close", scene.server.close())
         scene.wait(lambda: idle.lost)
         peer.send(ask(2))
-        with pytest.raises(Refused):
+        with pytest.raises(ConnectionRefused):
             scene.sim.run(scene.clients.perform(scene.clients.net.dial(Peer, Endpoint("server", 9092))))
         assert not closing.done()
         scene.asked[0].respond_parts([b"done"])
@@ -224,7 +224,7 @@ def test_a_listener_that_cannot_be_bound_leaves_no_other_open() -> None:
         ]
         with pytest.raises(OSError, match="9092|in use"):
             scene.sim.run(scene.world.perform(Server(scene.world, specs).start()))
-        with pytest.raises(Refused):
+        with pytest.raises(ConnectionRefused):
             scene.sim.run(scene.clients.perform(scene.clients.net.dial(Peer, Endpoint("server", 9100))))
 
 
@@ -250,7 +250,7 @@ def test_a_listener_refuses_until_it_is_started() -> None:
         server = Server(scene.world, specs)
         scene.sim.run(scene.world.perform(server.start("EARLY")))
         scene.dial(9100)
-        with pytest.raises(Refused):
+        with pytest.raises(ConnectionRefused):
             scene.dial(9101)
         assert list(server.endpoints) == ["EARLY"]
         scene.sim.run(scene.world.perform(server.start("LATE")))

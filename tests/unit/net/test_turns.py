@@ -296,6 +296,31 @@ def test_a_small_request_goes_before_large_ones_that_all_begin_at_once() -> None
     assert shop.seconds - asked_at < 0.002
 
 
+def test_a_client_of_short_requests_does_not_wait_for_many_whose_every_request_takes_a_whole_slice() -> None:
+    """Answers of half a megabyte, which 60 clients ask for again and again: no piece of one is short."""
+    shop = Workshop()
+
+    def ask(share: Share, seconds: float) -> None:
+        shop.turns.add(share, lambda: work(share, seconds))
+
+    def work(share: Share, seconds: float) -> None:
+        shop.seconds += seconds
+        ask(share, seconds)
+
+    for _ in range(60):
+        ask(Share(), SLICE_SECONDS)
+    little, waits = Share(), list[float]()
+    for number in range(40):
+        asked_at = shop.seconds
+        shop.turns.add(little, lambda number=number: shop.begin(little, f"little {number}", 1, 0.0001))  # type: ignore[misc]
+        shop.run_until(lambda number=number: f"little {number}" in shop.done)  # type: ignore[misc]
+        waits.append(shop.seconds - asked_at)
+        due = shop.seconds + 0.01
+        shop.run_until(lambda due=due: shop.seconds > due)  # type: ignore[misc]
+    assert max(waits[:1]) < 61 * SLICE_SECONDS, "it is new, too"
+    assert max(waits[3:]) < 6 * SLICE_SECONDS
+
+
 def test_no_request_waits_for_ever_behind_small_ones() -> None:
     shop = Workshop()
     shop.begin(Share(), "much", 1000, 0.0005)

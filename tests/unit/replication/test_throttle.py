@@ -28,14 +28,14 @@ def test_one_seconds_bytes_may_pass_at_once_and_then_as_many_as_the_rate_permits
     assert not flow.is_exceeded(RATE, 8.01)
 
 
-def test_a_flow_that_rested_is_ahead_by_one_second_and_no_more() -> None:
+def test_an_idle_flow_may_be_ahead_by_one_second_at_most() -> None:
     flow = Flow()
     assert not flow.is_exceeded(RATE, 1000.0)
     flow.record(RATE + 1, RATE, 2000.0)
     assert flow.is_exceeded(RATE, 2000.0)
 
 
-def test_what_passed_is_paid_off_at_the_new_rate_when_the_rate_is_raised() -> None:
+def test_a_debt_is_paid_off_at_the_new_rate_when_the_rate_is_raised() -> None:
     flow = Flow()
     flow.record(100 * RATE, 1, 0.0)
     assert flow.is_exceeded(1, 3600.0)
@@ -88,7 +88,7 @@ def test_a_follower_that_does_not_fetch_is_not_held_back() -> None:
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(RATE, 2.0), (2 * RATE, 0.0), (0, inf)])
-def test_what_waits_knows_how_long_the_debt_lasts(rate: int, expected: float) -> None:
+def test_the_wait_lasts_until_the_debt_is_paid(rate: int, expected: float) -> None:
     flow = Flow()
     flow.record(2 * RATE, 0, 1.0)
     assert flow.seconds_left(rate, 1.0 if rate <= RATE else 2.0) == expected
