@@ -51,6 +51,8 @@ READING = {
     "settings of all brokers": "configs --describe --broker-defaults",
     "all settings of a broker": "configs --describe --all --broker 2",
     "settings of a topic": "configs --describe --topic spread",
+    "versions of all brokers": "broker-api-versions",
+    "features": "features describe",
 }
 CHANGING = (
     # A line does not show what the line before it changed: brokers learn of a change after it is answered.
@@ -114,9 +116,13 @@ def one_down(stage: Stage, whole: Scene) -> Scene:
 
 def comparable(line: str, text: str) -> list[str]:
     """What changes from one call to the next is masked; where Apache's order is that of a hash map, it is ours."""
+    if line == "broker-api-versions":
+        return [each for broker in sorted(text.split("\n)\n")) for each in broker.splitlines()]
     if line.startswith("quorum"):
         text = re.sub(r"(?<![\w-])-?\d+(?= ms ago|[ \t\n]|$)(?: ms ago)?", "<n>", text)
         return [re.sub(r" *\t", "\t", each) for each in text.splitlines()]
+    if line.startswith("features"):
+        return re.sub(r"Epoch: \d+", "Epoch: <n>", text).splitlines()
     return sorted(masked(text)) if line.startswith("leader-election") else masked(text)
 
 
@@ -163,6 +169,13 @@ def test_a_controller_by_itself_describes_the_cluster_too(stage: Stage, whole: S
             ("activecontrollercount", "activebrokercount", "fencedbrokercount", "globaltopiccount")}  # fmt: skip
     assert gauges == {"activecontrollercount": 1, "activebrokercount": 3, "fencedbrokercount": 0, "globaltopiccount": 5}
     assert "kafka_server_replicamanager_leadercount" not in families
+
+
+def test_a_controller_describes_the_same_features_as_the_brokers(stage: Stage, whole: Scene) -> None:
+    found = ours(call("features", "--bootstrap-controller", stage.address(101), "describe"))
+    _, by_broker = whole["features describe"]
+    assert comparable("features", found.stdout) == comparable("features", by_broker.stdout)
+    assert (found.rc, found.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("line", READING.values(), ids=READING.keys())

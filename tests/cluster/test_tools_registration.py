@@ -27,6 +27,20 @@ def test_both_tools_show_the_same_cluster_id(cluster: Cluster) -> None:
     assert found.stdout.startswith("Cluster ID: ")
 
 
+def test_both_tools_list_the_same_endpoints_of_brokers_that_serve_and_that_do_not(cluster: Cluster) -> None:
+    asked = call("cluster", "list-endpoints", "--bootstrap-server", cluster.bootstrap_servers)
+    with_fenced = asked._replace(args=(*asked.args, "--include-fenced-brokers"))
+    cluster.stop(3)
+    with Client(cluster.bootstrap_servers) as client:
+        wait_until(lambda: len(Admin(client).describe_cluster().brokers) == 2, "it is fenced")
+    theirs = apache([asked, with_fenced])
+    found = [ours(asked), ours(with_fenced)]
+    cluster.start(3)
+    assert [(ran.rc, ran.stdout) for ran in found] == [(ran.rc, ran.stdout) for ran in theirs]
+    states = [[line.split()[4] for line in ran.stdout.splitlines()] for ran in found]
+    assert states == [["STATE", "unfenced", "unfenced"], ["STATE", "unfenced", "unfenced", "fenced"]]
+
+
 @pytest.mark.parametrize(("broker", "is_ours"), [(3, True), (2, False)])
 def test_a_broker_that_was_stopped_can_be_unregistered_by_either_tool(
     cluster: Cluster, broker: int, is_ours: bool

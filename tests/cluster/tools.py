@@ -24,6 +24,8 @@ MAIN_CLASSES = {
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "reassign": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
+    "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "features": "org.apache.kafka.tools.FeatureCommand",
     "quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",

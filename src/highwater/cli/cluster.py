@@ -1,4 +1,4 @@
-"""`highwater cluster`: kafka-cluster.sh, its `cluster-id` and `unregister`."""
+"""`highwater cluster`: kafka-cluster.sh, its `cluster-id`, `unregister` and `list-endpoints`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from highwater.client.unregistration import unregister_broker
 from highwater.errors import KafkaError
 from highwater.model import NodeId
 
+_NO_HOST, _NO_RACK = 100, 10
+"""Widths of columns in which nothing stands, as Kafka's tool has them."""
+
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--config", "-c", metavar="FILE", help="Property file with settings of the client.")(command)
@@ -26,7 +29,7 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group("cluster", cls=CommandGroup)
 def command() -> None:
-    """Show the id of a cluster, or unregister a broker that is gone for good."""
+    """Show the id or the endpoints of a cluster, or unregister a broker that is gone for good."""
 
 
 @command.command("cluster-id")
@@ -50,6 +53,26 @@ def unregister(bootstrap_server: str | None, config: str | None, broker: int) ->
     with _opened(bootstrap_server, config) as client:
         unregister_broker(client, NodeId(broker))
     click.echo(f"Broker {broker} is no longer registered.")
+
+
+@command.command("list-endpoints")
+@bootstrap_option
+@config_option
+@click.option("--include-fenced-brokers", "fenced", is_flag=True, help="Also brokers that do not serve.")
+def list_endpoints(bootstrap_server: str | None, config: str | None, fenced: bool) -> None:
+    """List the brokers with the address of each, on the listener that is connected to."""
+    with _opened(bootstrap_server, config) as client:
+        found = Admin(client).describe_cluster(fenced=fenced)
+    host = max((len(broker.endpoint.host) for broker in found.brokers), default=_NO_HOST)
+    rack = max((len(broker.rack) for broker in found.brokers if broker.rack is not None), default=_NO_RACK)
+    rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
+    for broker in sorted(found.brokers, key=lambda broker: broker.id):
+        state = "fenced" if broker.id in found.fenced else "unfenced"
+        at = broker.endpoint
+        rows.append((str(broker.id), at.host, str(at.port), broker.rack or "null", state, "broker"))
+    for row in rows:
+        widths = (10, host, 10, rack, 10, 15)
+        click.echo(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
 
 
 @contextmanager

@@ -97,7 +97,8 @@ def command(
     bound = on.getsockname()[1]
     access = Access(os.environ.get(TOKEN_VARIABLE) or new_token(), bound, base, frozenset(map(str.lower, allow_host)))
     clients = Clients(require_cluster(servers), security)
-    changes = Changes(clients, allow_changes, _orders(nodes_file) if allow_faults and nodes_file is not None else None)
+    orders = _orders(nodes_file) if allow_faults and nodes_file is not None else None
+    changes = Changes(clients, allow_changes, orders, None if nodes_file is None else nodes_file.parent)
     reader = ClusterReader(clients, nodes_file, pipelines)
     application = Console(access, reader, changes, Recordings(recordings)).application()
     if descriptor is not None:

@@ -6,6 +6,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -58,7 +59,11 @@ def run(name: str, step: bool, language: str, record: Path | None) -> None:
     """
     experiment = EXPERIMENTS.get(name)
     if experiment is None:
-        raise click.ClickException(f"there is no experiment {name}: `highwater lab list` has them")
+        meant = next(iter(get_close_matches(name, EXPERIMENTS, n=1)), None)
+        hint = "`highwater lab list` has them" if meant is None else f"did you mean {meant}?"
+        raise click.ClickException(f"there is no experiment {name}: {hint}")
+    if record is not None and not record.parent.is_dir():
+        raise click.ClickException(f"--record {record}: there is no folder {record.parent}")
     console = _console()
     shown = 0
 

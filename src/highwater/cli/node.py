@@ -24,6 +24,7 @@ from highwater.broker.lifecycle import NotRegistered
 from highwater.cli.server_properties import read_config
 from highwater.cli.steering import Steered
 from highwater.cli.stop_signals import let_through
+from highwater.cluster.garbage import leave_what_is_there
 from highwater.cluster.holder import holder_of_port, named
 from highwater.cluster.lock import when_released
 from highwater.config import ConfigError, NodeConfig
@@ -93,9 +94,7 @@ async def _live(
         await asyncio.wait([starting])
         why = ended.result()
     elif (why := starting.exception()) is None:
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+        leave_what_is_there()
         ready(nodes[0])
         why = await ended
     if why is None or is_expected(why):

@@ -151,13 +151,15 @@ def _summary(definition: Any) -> str:
 @click.argument("folder", type=click.Path(path_type=Path), default=".")
 @click.option("--bootstrap-server", metavar="HOST:PORT,…",
               help="The cluster to begin with; the three brokers of `highwater up` where it is not given.")  # fmt: skip
-def init(folder: Path, bootstrap_server: str | None) -> None:
+@click.option("--template", type=click.Choice(["pipeline", "declarative"]), default="pipeline",
+              help="What runs it: `pipeline land`, or Spark's own command for Declarative Pipelines.")  # fmt: skip
+def init(folder: Path, bootstrap_server: str | None, template: str) -> None:
     """Write a small project into FOLDER: a pipeline, a producer of orders, and how to run them."""
     with with_spark():
         from highwater.pipeline.project import USUAL_SERVERS, NotEmpty, up_command, write_project
     servers = bootstrap_server or USUAL_SERVERS
     try:
-        paths = write_project(folder, servers)
+        paths = write_project(folder, servers, template)
     except (NotEmpty, OSError) as error:
         fail(str(error))
     for path in paths:

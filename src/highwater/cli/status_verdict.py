@@ -80,6 +80,8 @@ def _of_partitions(answers: Sequence[Answer]) -> list[str]:
 def _counted(topics: list[str], what: str) -> str:
     own = sum(not is_internal(topic) for topic in topics)
     internal = len(topics) - own
+    if not own:
+        return f"{_count(internal, 'partition')} of internal topics {what}"
     text = f"{_count(own, 'partition')} {what}"
     return f"{text} (and {internal} of internal topics)" if internal else text
 

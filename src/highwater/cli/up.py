@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from shlex import quote
 
 import click
 
+from highwater.cli.bootstrap import DATA_DIR
 from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, HELP_RECORDINGS, ConsoleProcess, console_option
 from highwater.cli.environment import Environment
 from highwater.cli.local_cluster import LocalCluster
 from highwater.cli.next_steps import next_steps
 from highwater.cli.node_process import NodeProcess
 from highwater.cli.stop_signals import StopSignals
-from highwater.cluster.directory import NODES
 from highwater.cluster.failed import ClusterFailed
 from highwater.cluster.ports import free_ports
 from highwater.config import ConfigError
@@ -189,9 +190,9 @@ def _report(member: NodeProcess, event: str, data_dir: Path, restart: bool) -> N
         return
     _say(f"node {member.id} {member.fate}{member.last_words(LAST_LINES)}")
     if not restart:
-        _say(
-            f"node {member.id} stays down: argv in {data_dir / NODES} starts it again; `up --restart` does so by itself"
-        )
+        place = "" if data_dir == DATA_DIR else f" --data-dir {quote(str(data_dir))}"
+        again = f"`highwater start {member.id}{place}` starts it again"
+        _say(f"node {member.id} stays down: {again}; `up --restart` does so by itself")
 
 
 def _of_console(changes: bool, faults: bool, recordings: Path | None) -> list[str]:

@@ -51,7 +51,7 @@ from highwater.wire.messages.list_partition_reassignments_response import (
 )
 
 USE_DEFAULT = -1
-"""Partitions or replication factor as the cluster is configured (KIP-464)."""
+"""The number of partitions, or the replication factor, that the cluster is configured with (KIP-464)."""
 
 
 class ConfigSource(IntEnum):
@@ -74,7 +74,7 @@ class NewTopic:
     partitions: int = USE_DEFAULT
     replication_factor: int = USE_DEFAULT
     assignment: Sequence[Sequence[int]] = ()
-    """Replicas of each partition; excludes the two counts above."""
+    """The replicas of each partition. It cannot be given together with the two counts above."""
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,6 +83,8 @@ class ClusterDescription:
     cluster_id: str
     controller: NodeId
     brokers: Sequence[Broker]
+    fenced: frozenset[NodeId] = frozenset()
+    """Brokers among them that are registered and do not serve."""
 
 
 class Admin:
@@ -228,7 +230,8 @@ class Admin:
                 Broker(NodeId(broker.broker_id), Endpoint(broker.host, broker.port), broker.rack)
                 for broker in response.brokers
             )
-            return ClusterDescription(response.cluster_id, NodeId(response.controller_id), brokers)
+            away = frozenset(NodeId(broker.broker_id) for broker in response.brokers if broker.is_fenced)
+            return ClusterDescription(response.cluster_id, NodeId(response.controller_id), brokers, away)
 
         return self.client.retrying(attempt)
 

@@ -1,4 +1,4 @@
-"""Turning the error codes inside answers into exceptions."""
+"""Turns the error codes in responses into exceptions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ def failure(number: int, message: str | None = None) -> KafkaError:
 
 
 def check(number: int, message: str | None = None) -> None:
-    """Raise what an answer's error code says, if it says anything."""
+    """Raises the error of a response, if it has one."""
     if number != Code.NONE:
         raise failure(number, message)

@@ -1,11 +1,11 @@
-"""SASL on a connection (KIP-43, KIP-152): the mechanism is agreed on, then its messages go to and fro."""
+"""SASL on a connection (KIP-43, KIP-152): client and server agree on a mechanism, and then exchange its messages."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from highwater.client.failures import AuthenticationFailed
-from highwater.client.sasl.exchange import Exchange, Refused
+from highwater.client.sasl.exchange import Exchange, LoginRefused
 from highwater.client.sasl.login import OAUTHBEARER, Login
 from highwater.client.sasl.oauthbearer import OAuthBearerExchange
 from highwater.errors import Code, KafkaError, code_of
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from highwater.client.connection import Connection
 
 MOST_ROUNDS = 8
-"""No mechanism needs more than three: a server that never ends must not keep a client."""
+"""No mechanism needs more than three messages. A server that asks without end must not keep a client waiting for
+ever."""
 
 
 def authenticate(connection: Connection, login: Login) -> float | None:
@@ -37,7 +38,7 @@ def authenticate(connection: Connection, login: Login) -> float | None:
         lifetime = answer.session_lifetime_ms
         try:
             message = exchange.answer(bytes(answer.auth_bytes))
-        except Refused as refusal:
+        except LoginRefused as refusal:
             raise AuthenticationFailed(f"{connection.endpoint} is not trusted: {refusal}") from refusal
     raise AuthenticationFailed(f"{connection.endpoint} does not come to an end with {login.mechanism}")
 

@@ -11,7 +11,8 @@ LEAST_THRESHOLD = int(TOLERANCE * 100) + 1
 
 
 def reason_to_wait(sight: Sight) -> str | None:
-    """Why nothing may move now. What is missing comes back by itself, or somebody is at work on it."""
+    """Why nothing may move now. Missing brokers and replicas come back without moves, and a move that is under way must
+    end first."""
     there = {place.id for place in sight.places}
     missing = sorted({broker for held in sight.partitions.values() for broker in held.replicas} - there)
     if missing:
@@ -25,8 +26,9 @@ def reason_to_wait(sight: Sight) -> str | None:
 
 
 def reason_to_act(sight: Sight, threshold: int) -> str | None:
-    """What is further from the mean than `threshold` percent, if all brokers are there. Bytes count beyond the largest
-    partition, and leaders count by their preferred replicas beyond one: no plan can do better."""
+    """The reason to move partitions: bytes or leaders of a broker are further from the mean than `threshold` percent.
+    Deviations that no plan could remove are not counted: bytes up to the size of the largest partition, and one
+    preferred leader."""
     sizes: dict[NodeId, int] = {place.id: 0 for place in sight.places}
     led: dict[NodeId, int] = {place.id: 0 for place in sight.places}
     for held in sight.partitions.values():

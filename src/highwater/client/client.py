@@ -1,4 +1,4 @@
-"""A synchronous client of any Kafka cluster: finds the brokers and the leaders, and sends them requests."""
+"""A synchronous client of any Kafka cluster. It finds the brokers and the leaders, and sends requests to them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ClusterView:
 
 
 def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[Endpoint]:
-    """`host:port,host:port` or a list of such; IPv6 addresses in brackets. Raises ValueError."""
+    """Parses `host:port,host:port`, or a list of such texts; IPv6 addresses are in brackets. Raises ValueError."""
     texts = servers.split(",") if isinstance(servers, str) else list(servers)
     endpoints = []
     for text in (part.strip() for part in texts if part.strip()):
@@ -75,11 +75,9 @@ def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[Endpoint]:
 
 
 class Client:
-    """One connection per broker, made when first needed. Not safe for use by several threads at once.
-
-    `timeout` bounds a whole call with all its retries, `request_timeout` one request. ValueError says what is wrong
-    with `security`, for instance a secret that is not where it refers to.
-    """
+    """One connection for each broker, opened when it is first needed. It must not be used by several threads at once.
+    `timeout` limits a whole call with its retries, and `request_timeout` one request. Raises ValueError if `security`
+    cannot be used, for example because a secret is not where its reference points."""
 
     def __init__(
         self,
@@ -115,7 +113,7 @@ class Client:
         self._connections.clear()
 
     def connection(self, endpoint: Endpoint, *, dial_timeout: float = DIAL_TIMEOUT) -> Connection:
-        """The live connection to `endpoint`, dialled if there is none."""
+        """The open connection to `endpoint`. Opens one if there is none."""
         known = self._connections.get(endpoint)
         if known is None or not known.is_open:
             known = self._connections[endpoint] = self.dial(endpoint, dial_timeout=dial_timeout)
@@ -161,7 +159,7 @@ class Client:
         return self.connection(broker.endpoint)
 
     def ask(self, request: Message, answer: type[M], *, cap: int | None = None) -> M:
-        """Ask any broker; what only the controller can do, brokers forward."""
+        """Asks any broker. Brokers forward what only the controller can do."""
         return self.any_connection().request(request, answer, cap=cap)
 
     def ask_broker(self, node: NodeId, request: Message, answer: type[M], *, cap: int | None = None) -> M:
@@ -236,7 +234,7 @@ class Client:
         return known.leader
 
     def forget(self, topic: str) -> None:
-        """Drop what is known of a topic: the next look-up asks again."""
+        """Forgets a topic: the next look-up asks for it again."""
         self.view.topics.pop(topic, None)
 
     def _remember(self, response: MetadataResponse) -> None:

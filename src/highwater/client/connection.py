@@ -24,7 +24,7 @@ from highwater.client.failures import (
 from highwater.client.security import Access
 from highwater.client.tls import explained, not_tls
 from highwater.errors import Code, KafkaError, code_of
-from highwater.model import Endpoint
+from highwater.model import SOFTWARE_VERSION, Endpoint
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersionsResponse
@@ -34,18 +34,17 @@ MAX_RESPONSE_BYTES = 256 << 20
 DIAL_TIMEOUT = 10.0
 """As socket.connection.setup.timeout.ms: a missing host must not take the whole time of a request."""
 SOFTWARE_NAME = "highwater"
-SOFTWARE_VERSION = "0.1.0"
 
 DELAY_SECONDS = 4.0
 """A response that takes longer is reported, each time this much has passed. The first member of a group waits 3 s for
 others."""
 
 RENEWAL = (0.85, 0.95)
-"""The parts of a session's life between which it is renewed, as in Kafka's clients; by chance, so that not all of them
-come at once."""
+"""The shares of a session's life between which it is renewed, as in Kafka's clients. The moment is random, so that not
+all clients come at once."""
 
 _TLS_ALERT = b"\x15\x03"
-"""With this a TLS listener begins its answer to a client without TLS."""
+"""The first bytes that a TLS listener sends to a client that does not use TLS."""
 
 _FIRST_READ = 64 << 10
 _SIZE = struct.Struct(">i")
@@ -58,7 +57,7 @@ OnDelay = Callable[[Exception, float], None]
 
 
 class Ticket(NamedTuple):
-    """A request on its way: what its answer must carry, and how to read it."""
+    """A request in flight: what its response must contain, and how to decode it."""
 
     correlation_id: int
     api_key: int
@@ -66,10 +65,8 @@ class Ticket(NamedTuple):
 
 
 class Connection:
-    """Requests may be pipelined; their answers are taken in the order in which they were sent.
-
-    Any failure closes it: after a timeout or a bad frame the stream cannot be trusted to be in step.
-    """
+    """Requests may be pipelined. Responses are taken in the order in which the requests were sent. Any failure closes
+    the connection: after a timeout or a broken frame, it is unknown where the next response begins."""
 
     def __init__(
         self,
@@ -82,7 +79,8 @@ class Connection:
         on_delay: OnDelay = lambda failure, seconds: None,
         access: Access = Access(),
     ) -> None:
-        """`dial_timeout` bounds both the dial and the first answer: a stopped server accepts, and says nothing."""
+        """`dial_timeout` limits the connection attempt together with the first response: a stopped server accepts a
+        connection and sends nothing."""
         self.endpoint = endpoint
         self.client_id = client_id
         self.timeout = timeout
@@ -168,16 +166,16 @@ class Connection:
         return ticket
 
     def fileno(self) -> int:
-        """For a poll: it is readable when an answer arrives."""
+        """For `poll`: this socket is readable when a response arrives."""
         return self._live_socket().fileno()
 
     @property
     def has_buffered(self) -> bool:
-        """Whether bytes of an answer were read already, which no poll would show."""
+        """Whether bytes of a response were read already; a poll would not show them."""
         return bool(self._early) or (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0)
 
     def receive(self, ticket: Ticket, answer: type[M], timeout: float | None = None) -> M:
-        """The answer to `ticket`, which must be the oldest request without one."""
+        """The response to `ticket`, which must be the oldest request that has none."""
         frame = self._receive_frame(ticket, timeout)
         self._was_answered = True
         # An ApiVersions answer has the old header in every version: its reader cannot know yet what we speak.
@@ -220,7 +218,8 @@ class Connection:
         return memoryview(self._read(size, deadline)).toreadonly()
 
     def _read(self, n: int, deadline: float) -> bytearray:
-        """Exactly `n` bytes. The buffer grows as they arrive: an announced size costs nothing by itself."""
+        """Reads exactly `n` bytes. The buffer grows as bytes arrive, so a large announced size alone takes no
+        memory."""
         sock = self._live_socket()
         begun = time.monotonic()
         buffer = bytearray(min(n, _FIRST_READ))
@@ -254,7 +253,8 @@ class Connection:
             raise BadAnswer(f"{self.endpoint} sent a malformed {answer.__name__}: {error}") from error
 
     def _negotiate(self, timeout: float) -> dict[int, tuple[int, int]]:
-        """Ask for the version ranges with our newest ApiVersions, then with the server's (KIP-511)."""
+        """Asks for the version ranges with our newest ApiVersions, and then with the newest one of the server
+        (KIP-511)."""
         version = ApiVersionsRequest.VERSIONS[1]
         for _ in range(2):
             request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)

@@ -1,4 +1,5 @@
-"""Reading by assignment: partitions and offsets are the caller's; leaders, sessions and retries are ours."""
+"""Reads assigned partitions. The caller chooses partitions and offsets; leaders, sessions and retries are handled
+here."""
 
 from __future__ import annotations
 
@@ -32,10 +33,9 @@ class FetchLimits:
 
 
 class Consumer:
-    """Keeps one position per assigned partition and moves it past what `poll` gives out.
-
-    Retriable trouble of a partition is waited out up to the client's timeout, counted from its last good answer.
-    """
+    """Keeps one position for each assigned partition, and moves it past the records that `poll` returns. A retriable
+    error of a partition is retried until the client's timeout is over, counted from the partition's last good
+    response."""
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class Consumer:
         check_crcs: bool = True,
         reset: int | None = None,
     ) -> None:
-        """`reset` (offsets.EARLIEST or LATEST) is where to go on when a position is no longer there; None raises."""
+        """If a position no longer exists, reading continues at `reset` (offsets.EARLIEST or LATEST). With None, it
+        raises."""
         self.client = client
         self.isolation = isolation
         self.limits = limits or FetchLimits()
@@ -59,12 +60,13 @@ class Consumer:
         self._failing_since: dict[TopicPartition, float] = {}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets, and no others."""
+        """Reads only these partitions, from these offsets."""
         self.positions = dict(positions)
         self._failing_since.clear()
 
     def seek(self, where: Mapping[TopicPartition, int]) -> None:
-        """Assign partitions at a time (ms), or at offsets.EARLIEST or LATEST; beyond the last record means the end."""
+        """Assigns partitions at a time (ms), or at offsets.EARLIEST or LATEST. A time after the last record means the
+        end."""
         self.assign(self._found(where))
 
     def add(self, where: Mapping[TopicPartition, int]) -> None:
@@ -84,7 +86,8 @@ class Consumer:
         return positions
 
     def poll(self, max_wait: float = 0.5) -> list[Fetched]:
-        """One fetch from every leader. Empty when nothing came within `max_wait` seconds, or a leader is looked for."""
+        """Sends one fetch to every leader. Returns nothing if no records came within `max_wait` seconds, or if a leader
+        is being looked for."""
         sent: list[tuple[NodeId, Connection, Ticket, Ask]] = []
         for leader, wanted in self._by_leader().items():
             try:
@@ -217,7 +220,7 @@ class Consumer:
         return led is None or led.leader == node
 
     def _trouble(self, partition: TopicPartition, error: Exception) -> None:
-        """Forgets the leader. Raises an error that will not pass, or that has lasted for the client's timeout."""
+        """Forgets the leader. Raises the error if a retry cannot help, or if it has lasted for the client's timeout."""
         self.client.forget(partition.topic)
         since = self._failing_since.setdefault(partition, time.monotonic())
         passing = is_retriable(error.code) if isinstance(error, KafkaError) else True

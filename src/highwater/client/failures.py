@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ClientFailure(Exception):
-    """No usable answer was had. Whether the request took effect is unknown unless a subclass says so."""
+    """There was no usable response. Whether the request took effect is unknown, unless a subclass says so."""
 
 
 class Disconnected(ClientFailure):
@@ -16,19 +16,18 @@ class Unreachable(Disconnected):
 
 
 class RequestTimeout(ClientFailure):
-    """No answer in time; the connection was given up."""
+    """No response came in time; the connection was closed."""
 
 
 class AuthenticationFailed(ClientFailure):
-    """The two sides do not trust each other: a wrong password, an unknown certificate, or another security.protocol.
-
-    Nothing was sent but the attempt. It is final: another one would end in the same way, and may lock an account.
-    """
+    """Client and server do not trust each other: a wrong password, an unknown certificate, or another
+    security.protocol. No request was sent. The error is final: another attempt would fail in the same way, and could
+    lock an account."""
 
 
 class BadAnswer(ClientFailure):
-    """The server sent what the protocol does not allow; the connection was given up."""
+    """The server sent something that the protocol does not allow; the connection was closed."""
 
 
 class UnsupportedApi(ClientFailure):
-    """The server has no version of this API in common with us: nothing was sent."""
+    """Client and server have no version of this API in common: nothing was sent."""

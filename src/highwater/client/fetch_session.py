@@ -1,4 +1,5 @@
-"""Incremental fetching (KIP-227): after the first request only what changed is sent, and only what has news comes."""
+"""Incremental fetches (KIP-227): after the first one, a request names only changed partitions, and a response only
+those with news."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Ask(NamedTuple):
 
 
 class FetchSession:
-    """Our half of one broker's session. A broker may decline: then every request names every partition."""
+    """The client's side of a session with one broker. If the broker declines the session, every request names every
+    partition."""
 
     def __init__(self, enabled: bool = True) -> None:
         self._enabled = enabled
@@ -33,7 +35,7 @@ class FetchSession:
         self._known: dict[TopicPartition, int] = {}
 
     def ask(self, wanted: Mapping[TopicPartition, int]) -> Ask:
-        """The request for `wanted` (fetch offset by partition), given what the broker remembers."""
+        """The request for `wanted` (fetch offset by partition), if the broker remembers the session."""
         if not self._enabled:
             return Ask(NO_SESSION, SESSIONLESS, wanted, [])
         if self._id == NO_SESSION:
@@ -46,7 +48,7 @@ class FetchSession:
         return Ask(self._id, self._epoch, changed, forgotten)
 
     def answered(self, error: int, session_id: int) -> None:
-        """Take note of the answer's head; after an error the next request starts anew."""
+        """Notes the top level of a response. After an error the next request begins a new session."""
         if error != Code.NONE:
             self.reset()
             return

@@ -1,4 +1,5 @@
-"""Membership in a group of the classic protocol, with the range assignor, kept up between the caller's polls."""
+"""A member of a group, in the classic protocol with the range assignor. It stays a member between the caller's
+polls."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _JOIN_AGAIN = (Code.REBALANCE_IN_PROGRESS, Code.ILLEGAL_GENERATION, Code.UNKNOWN
 
 
 def by_range(members: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
-    """The partitions of each topic in rows of about equal length, to its subscribers in the order of their ids."""
+    """The range assignment: the partitions of each topic in ranges of about equal length, for its subscribers in the
+    order of their ids."""
     assigned: dict[str, list[TopicPartition]] = {member: [] for member in members}
     for topic, count in sorted(counts.items()):
         readers = sorted(member for member, topics in members.items() if topic in topics)
@@ -61,7 +63,7 @@ class GroupMember:
         self.assigned: tuple[TopicPartition, ...] = ()
 
     def keep_up(self, before_joining: Callable[[], None]) -> bool:
-        """Beat when it is time, join when it is needed; whether the assignment is a new one."""
+        """Sends a heartbeat if one is due, and joins if that is needed. Returns whether the assignment is a new one."""
         if self._generation >= 0 and time.monotonic() - self._beaten < HEARTBEAT_SECONDS:
             return False
         if self._generation >= 0 and self._beat():
@@ -75,7 +77,7 @@ class GroupMember:
         return self._groups.committed(self._group_id)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Raises what the coordinator says, REBALANCE_IN_PROGRESS among it."""
+        """Raises the coordinator's error, also REBALANCE_IN_PROGRESS."""
         self._groups.commit(self._group_id, offsets, self._generation, self._member_id)
 
     def leave(self) -> None:
@@ -96,7 +98,7 @@ class GroupMember:
         return self._connection
 
     def _beat(self) -> bool:
-        """Whether the generation goes on. A coordinator that is lost is looked for at the next beat."""
+        """Whether the generation continues. If the coordinator is lost, the next heartbeat looks for it."""
         request = HeartbeatRequest(group_id=self._group_id, generation_id=self._generation, member_id=self._member_id)
         self._beaten = time.monotonic()
         try:

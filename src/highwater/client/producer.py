@@ -1,4 +1,5 @@
-"""Synchronous producing: one batch, one partition, one answer; safe to retry when idempotent."""
+"""A synchronous producer: it sends one batch to one partition and waits for the response. An idempotent one may
+retry."""
 
 from __future__ import annotations
 
@@ -27,17 +28,15 @@ _SEQUENCES = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A producer id, its epoch, and what they cost: one round trip to the coordinator's broker."""
+    """A producer id and its epoch. Getting them takes one request to a broker."""
 
     producer_id: int
     epoch: int
 
 
 class Producer:
-    """Sends batches and waits for their acknowledgement; retries over leader changes until the client's timeout.
-
-    Without `idempotent` a retry after a lost answer can store a batch twice.
-    """
+    """Sends batches and waits for their acknowledgements. It retries when leaders change, until the client's timeout is
+    over. If it is not idempotent, a retry after a lost response can store a batch twice."""
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class Producer:
         self._sequences: dict[TopicPartition, int] = {}
 
     def send(self, partition: TopicPartition, records: Sequence[NewRecord]) -> int:
-        """Store (timestamp, key, value, headers) tuples as one batch; gives its base offset, -1 with acks=0."""
+        """Stores (timestamp, key, value, headers) tuples as one batch. Returns its base offset; -1 with acks=0."""
         batch = self._sealed(partition, records)
         try:
             base_offset = self.client.retrying(lambda: self._asked(partition, batch), await_topic=True)
@@ -89,7 +88,7 @@ class Producer:
         )
 
     def _asked(self, partition: TopicPartition, batch: bytearray) -> int:
-        """A leader that is gone may have a successor: the next attempt looks for it anew."""
+        """The leader may have changed: the next attempt looks for it again."""
         try:
             return self._attempt(partition, batch)
         except (Disconnected, RequestTimeout):

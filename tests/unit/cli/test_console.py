@@ -47,6 +47,12 @@ def test_the_consumer_reports_a_missing_topic(cluster: Cluster, topic: str, grou
     assert done.stderr.endswith("Processed a total of 0 messages\n")
 
 
+def test_a_topic_whose_name_is_nearly_that_is_named(cluster: Cluster) -> None:
+    asked = "There is a topic three: was that one meant?"
+    assert asked in own_words(consume(cluster, "--topic", "theree").stderr)
+    assert not any("was that one meant" in line for line in own_words(consume(cluster, "--topic", "other").stderr))
+
+
 @pytest.mark.parametrize(("topic", "partitions"), [("one", "1 partition: 0"), ("three", "3 partitions: 0-2")])
 def test_a_missing_partition_is_reported_with_those_that_are_there(
     cluster: Cluster, topic: str, partitions: str

@@ -67,7 +67,7 @@ SHORT = tuple(row("orders", at, (1, 2)) for at in range(3))
         ),
         (
             [node(1, *ROWS, row("__consumer_offsets", 4, (1, 2))), node(2), node(3)],
-            "3 of 3 brokers, 0 partitions under-replicated (and 1 of internal topics)",
+            "3 of 3 brokers, 1 partition of internal topics under-replicated",
             False,
         ),
         (

@@ -26,7 +26,7 @@ def test_nothing_moves_while_a_broker_is_down_or_behind_or_others_move() -> None
     assert reason_to_wait(sight(((1, 2), 5), behind=2)) == "2 partitions have replicas that are not in sync"
 
 
-def test_bytes_count_beyond_the_threshold() -> None:
+def test_a_broker_whose_bytes_deviate_by_more_than_the_threshold_is_a_reason_to_move() -> None:
     even = [((broker,), 10) for broker in (1, 2, 3) for _ in range(10)]
     assert reason_to_act(sight(*even), 25) is None
     fuller = [*even, ((1,), 10), ((2,), 10), ((3,), 40)]
@@ -36,11 +36,11 @@ def test_bytes_count_beyond_the_threshold() -> None:
     assert reason_to_act(sight(*skewed), 40) is None
 
 
-def test_an_empty_broker_counts_too() -> None:
+def test_a_broker_without_replicas_is_a_reason_to_move() -> None:
     assert reason_to_act(sight(*[((1, 2), 10)] * 9), 25) == "broker 3 has 100% fewer bytes than the mean"
 
 
-def test_leaders_count_beyond_one() -> None:
+def test_a_broker_with_more_than_one_leader_too_many_is_a_reason_to_move() -> None:
     replicas = (((1, 2, 3), 10), ((1, 2, 3), 10), ((2, 1, 3), 10))
     assert reason_to_act(sight(*replicas), 25) is None
     assert reason_to_act(sight(*replicas, ((1, 2, 3), 10), ((1, 2, 3), 10), ((1, 2, 3), 10)), 25) == (

@@ -7,8 +7,9 @@ from importlib.metadata import version as installed_version
 import pytest
 
 from highwater.client import BadAnswer, Connection, Disconnected, RequestTimeout, UnsupportedApi
-from highwater.client.connection import SOFTWARE_NAME, SOFTWARE_VERSION, _skip_tags
+from highwater.client.connection import SOFTWARE_NAME, _skip_tags
 from highwater.errors import Code
+from highwater.model import SOFTWARE_VERSION
 from highwater.wire.codec import Malformed, Message
 from highwater.wire.messages.api_versions_request import ApiVersionsRequest
 from highwater.wire.messages.api_versions_response import ApiVersion, ApiVersionsResponse

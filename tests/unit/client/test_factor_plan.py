@@ -35,17 +35,23 @@ def test_a_new_replica_goes_to_a_rack_that_the_partition_does_not_have() -> None
     assert plan_factor(everything, [A], places("a", "a", "b"), 2) == {A: (1, 3)}
 
 
-def test_the_preferred_leader_stays_and_the_fullest_other_broker_gives_its_replica_up() -> None:
+def test_the_preferred_leader_stays_and_the_fullest_other_broker_loses_its_replica() -> None:
     everything = {A: held(10, 1, 2, 3), B: held(99, 1, 3)}
     assert plan_factor(everything, [A], places(None, None, None), 2) == {A: (1, 2)}
 
 
-def test_no_rack_is_given_up_while_another_has_two_replicas() -> None:
+def test_replicas_are_removed_from_different_brokers_if_the_plan_leaves_them_equally_full() -> None:
+    everything = {A: held(10, 1, 2, 3), B: held(10, 1, 2, 3)}
+    targets = plan_factor(everything, [A, B], places(None, None, None), 2)
+    assert sorted(each[1] for each in targets.values()) == [2, 3]
+
+
+def test_a_partition_keeps_all_its_racks_while_one_of_them_has_two_replicas() -> None:
     everything = {A: held(10, 1, 2, 3), B: held(99, 3)}
     assert plan_factor(everything, [A], places("a", "a", "b"), 2) == {A: (1, 3)}
 
 
-def test_a_broker_that_is_gone_gives_its_replica_up_first() -> None:
+def test_the_replica_of_a_missing_broker_is_removed_first() -> None:
     assert plan_factor({A: held(10, 1, 9, 2)}, [A], places(None, None), 2) == {A: (1, 2)}
 
 

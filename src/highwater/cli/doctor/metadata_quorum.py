@@ -1,0 +1,60 @@
+"""The metadata quorum, as its leader describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from highwater.cli.doctor.finding import QUORUM, Finding, listed
+from highwater.client.admin import Admin
+from highwater.client.failures import ClientFailure, UnsupportedApi
+from highwater.errors import KafkaError
+from highwater.wire.messages.describe_quorum_response import PartitionData, ReplicaState
+
+SILENT_MS = 5000
+"""A voter fetches at least every half second. Kafka's controller.quorum.fetch.timeout.ms is two seconds."""
+
+
+def ask_quorum(admin: Admin) -> PartitionData | Finding:
+    """The answer of the leader, or what its absence means."""
+    try:
+        return admin.describe_quorum().topics[0].partitions[0]
+    except UnsupportedApi:
+        return QUORUM.unknown("the cluster does not describe its quorum: it is too old, or no cluster of KRaft")
+    except (KafkaError, ClientFailure, IndexError) as failed:
+        return QUORUM.wrong(
+            f"no controller describes the quorum: {failed}",
+            "More than half of the voters must run and reach each other: start them, and look at the links between "
+            "them. Until then no topic is created, no leader elected and no ISR changed.",
+        )
+
+
+def examine_quorum(quorum: PartitionData) -> Iterator[Finding]:
+    voters = quorum.current_voters
+    leader = next((each for each in voters if each.replica_id == quorum.leader_id), None)
+    if leader is None:
+        yield QUORUM.wrong(f"the leader {quorum.leader_id} is none of the voters", "Ask again: an election may be on.")
+        return
+    yield QUORUM.well(
+        f"node {leader.replica_id} leads in epoch {quorum.leader_epoch}; voters: "
+        f"{listed(sorted(each.replica_id for each in voters))}"
+    )
+    silent = [each for each in voters if each is not leader and _is_silent(each, leader)]
+    for each in silent:
+        ago = (leader.last_fetch_timestamp - each.last_fetch_timestamp) / 1000
+        since = f"for {ago:.0f} s" if each.last_fetch_timestamp > 0 else "since the leader was elected"
+        yield QUORUM.wrong(
+            f"voter {each.replica_id} has not fetched {since}",
+            f"Start node {each.replica_id}, or look at its link to node {leader.replica_id}.",
+        )
+    needed = len(voters) // 2 + 1
+    if silent and len(voters) - len(silent) == needed:
+        yield QUORUM.wrong(
+            f"of {len(voters)} voters {len(voters) - len(silent)} follow, and {needed} are needed: the next loss stops "
+            "the controller",
+            "Bring the silent voters back first.",
+        )
+
+
+def _is_silent(voter: ReplicaState, leader: ReplicaState) -> bool:
+    """Both dates are of the leader's clock."""
+    return leader.last_fetch_timestamp > 0 and leader.last_fetch_timestamp - voter.last_fetch_timestamp > SILENT_MS
