@@ -41,6 +41,7 @@ missing_packages() {
     command -v mvn >/dev/null || echo maven
     command -v kcat >/dev/null || echo kcat
     command -v strace >/dev/null || echo strace
+    command -v ip >/dev/null && command -v tc >/dev/null || echo iproute2
 }
 
 install_packages() {
@@ -61,7 +62,7 @@ system_packages() {
     [ -n "$wanted" ] || return 0
     say "missing: $wanted"
     say "install them (on Debian or Ubuntu: sudo apt-get update && sudo apt-get install -y $wanted) and run it again"
-    say "needed: Python 3.11 or newer with venv and headers, a C compiler, a JDK 17 or newer, Maven, kcat and strace"
+    say "needed: Python 3.11 or newer with venv and headers, a C compiler, a JDK 17 or newer, Maven, kcat, strace and iproute2"
     exit 1
 }
 
