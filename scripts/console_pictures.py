@@ -26,8 +26,12 @@ from highwater.client import Admin, Client, NewTopic, Producer
 from highwater.client.groups import Groups
 from highwater.errors import KafkaError
 from highwater.model import TopicPartition
+from highwater.pipeline.job import JobStatus
+from highwater.pipeline.query import Report
 
 DOCS = Path(__file__).parents[1] / "docs"
+RECORDED = "leader-killed"
+"""The experiment of the lab whose recording is pictured."""
 PAGES = {
     "health": ("/", ".verdict"),
     "replication": ("/replication", "td"),
@@ -40,6 +44,12 @@ PAGES = {
     "group": ("/groups/billing", ".chart"),
     "faults": ("/faults", ".node-card"),
     "move": ("/move", "tr[data-broker]"),
+    "pipelines": ("/pipelines", "[data-pipeline]"),
+    "recordings": ("/recordings", "td"),
+    "recording": (f"/recordings/{RECORDED}.jsonl?frame=2", ".narration"),
+    "missing-topic": ("/topics/oders/messages", ".banner"),
+    "missing-partition": ("/replication/orders/99", ".banner"),
+    "missing-page": ("/nowhere", ".failed"),
 }
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 FRAMES, FRAME_SECONDS = 36, 0.4
@@ -94,15 +104,29 @@ class Feed:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[tuple[str, str]]:
-    """The bootstrap servers, and the address of the console."""
-    command = [sys.executable, "-m", "highwater", "up", "--port", "0", "--data-dir", str(folder), "--console-port", "0"]
-    with subprocess.Popen([*command, "--allow-changes", "--allow-faults"], stdout=subprocess.PIPE, text=True) as up:
+    """The bootstrap servers, and the address of the console. Recordings and pipelines lie beside the data."""
+    command = [sys.executable, "-m", "highwater", "up", "--port", "0", "--console-port", "0"]
+    command += ["--data-dir", str(folder / "data"), "--recordings", str(folder / "recordings")]
+    command += ["--allow-changes", "--allow-faults"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as up:
         assert up.stdout is not None
         ready, console = up.stdout.readline(), up.stdout.readline()
         try:
             yield dict(word.partition("=")[::2] for word in ready.split())["bootstrap"], console.split()[1]
         finally:
             up.terminate()
+
+
+def keep_recording_and_pipeline(folder: Path) -> None:
+    """A recording of a real experiment, and the status that a pipeline leaves beside its checkpoint."""
+    for each in ("recordings", "checkpoints"):
+        (folder / each).mkdir()
+    kept = folder / "recordings" / f"{RECORDED}.jsonl"
+    run = [sys.executable, "-m", "highwater", "lab", "run", RECORDED, "--record", str(kept)]
+    subprocess.run(run, check=True, stdout=subprocess.DEVNULL)
+    status = JobStatus("orders")
+    status.took(Report(batch_id=41, records=1500, rows=1488, seconds=0.84, lag=120, query_id="q", files=2, size=90_000))
+    (folder / "checkpoints" / "orders.status.json").write_text(json.dumps(status.to_json()))
 
 
 @contextmanager
@@ -179,6 +203,7 @@ def main(folder: Path | None) -> None:
         sys.exit("Chromium is missing: sudo apt-get install -y chromium")
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        keep_recording_and_pipeline(Path(home))
         with cluster(Path(home)) as (bootstrap, address), Feed(bootstrap):
             base = address.partition("/?")[0]
             if folder is not None:
@@ -191,7 +216,7 @@ def main(folder: Path | None) -> None:
                 for name in ("health", "messages", "group"):
                     shot(page, base, name, DOCS / f"console-{name}.png")
             with opened(browser, address, 1000, "dark") as page:
-                (DOCS / "console-lanes.png").write_bytes(animated(film(page, base, Path(home))))
+                (DOCS / "console-lanes.png").write_bytes(animated(film(page, base, Path(home) / "data")))
 
 
 if __name__ == "__main__":

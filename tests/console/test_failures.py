@@ -4,24 +4,80 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, expect
+import pytest
+from playwright.sync_api import Browser, Page, expect
 
 from highwater.client import Admin, Client, NewTopic, Producer
+from highwater.client.groups import Groups
 from highwater.model import TopicPartition
 from tests.apache import ApacheKafka
 from tests.cluster.stage import Stage, wait_until
 from tests.console.browser import WAIT_MS, Viewer, viewing
 from tests.console.conftest import Watched
 from tests.console.own_console import own_console
+from tests.console.readable import FAINT, NAMELESS
+from tests.console.test_pages import is_wider_than_the_window
 
 expect.set_options(timeout=WAIT_MS)
 
 NOW = time.time_ns() // 1_000_000
 """Older records would be deleted by retention."""
+
+
+LANES_IN_A_SECOND = 5
+
+
+@dataclass(frozen=True)
+class LaneEvent:
+    """What the page of a partition got at one moment."""
+
+    at_ms: float
+    lanes: dict[str, Any]
+
+
+@contextmanager
+def lane_events(address: str, topic: str) -> Iterator[list[LaneEvent]]:
+    """What the page of partition 0 gets, as it comes."""
+    parts = urlsplit(address)
+    headers = {"Cookie": f"highwater_console_{parts.port}={parts.query.partition('=')[2]}"}
+    over = threading.Event()
+    events: list[LaneEvent] = []
+
+    def watch() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", parts.port or 0, timeout=60)
+        connection.request("GET", f"/api/events?view=lanes&topic={topic}&partition=0", headers=headers)
+        answer = connection.getresponse()
+        while not over.is_set():
+            line = answer.readline()
+            if line.startswith(b"data:"):
+                events.append(LaneEvent(time.time() * 1000, json.loads(line.removeprefix(b"data:"))))
+        connection.close()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield events
+    finally:
+        over.set()
+        thread.join(60)
+
+
+def elected_at_ms(page: Page, partition: str, epoch: int) -> float:
+    """When the controller decided it, as the timeline has it."""
+    row = page.locator(".timeline li", has_text=f"{partition} elected").filter(has_text=f"for epoch {epoch} ").first
+    when = row.locator("time").get_attribute("datetime")
+    assert when is not None
+    return datetime.fromisoformat(when).timestamp() * 1000
 
 
 def test_a_killed_broker_turns_red_and_leaves_the_isr_and_comes_back(
@@ -37,17 +93,23 @@ def test_a_killed_broker_turns_red_and_leaves_the_isr_and_comes_back(
     with viewing(browser, watched.address) as second, viewing(browser, watched.address) as third:
         overview = second.open("/", f"tr[data-node='{killed}'][data-state='up']")
         faults = third.open("/faults", f".node-card[data-node='{killed}']")
-        faults.locator(f".node-card[data-node='{killed}']").get_by_role("button", name="Kill").click()
+        with lane_events(watched.address, "orders") as events:
+            faults.locator(f".node-card[data-node='{killed}']").get_by_role("button", name="Kill").click()
+            leader = lanes.locator("[data-fact='leader'] .figure")
+            expect(leader).to_have_text(re.compile("|".join(map(str, others))))
+            heir = int(leader.inner_text())
+            wait_until(lambda: any(each.lanes.get("leader") == heir for each in events), "the page got it")
 
         expect(faults.locator(".banner[data-state='good']")).to_contain_text(f"node {killed} is dead")
         expect(overview.locator(f"tr[data-node='{killed}'][data-state='down']")).to_be_visible()
         expect(overview.locator(".verdict[data-word='degraded']")).to_be_visible()
         expect(overview.locator(".timeline")).to_contain_text(f"broker {killed} fenced")
+        elected = elected_at_ms(overview, "orders-0", 1)
+        late = [each for each in events if each.at_ms > elected and each.lanes.get("leader") != heir]
+        assert len(late) <= LANES_IN_A_SECOND, "the page is asked for its lanes five times a second"
+
         expect(lanes.locator(f".lane[data-node='{killed}'][data-state='down']")).to_be_visible()
         expect(lanes.locator("[data-fact='isr'] .figure")).to_have_text("2 of 3")
-        leader = lanes.locator("[data-fact='leader'] .figure")
-        expect(leader).not_to_have_text(str(killed))
-        wait_until(lambda: int(leader.inner_text()) in others, "the page shows the new leader")
         expect(lanes.locator(f".lane[data-node='{killed}'] .why")).to_contain_text(f"broker {killed}")
 
         faults.locator(f".node-card[data-node='{killed}']").get_by_role("button", name="Start").click()
@@ -60,57 +122,71 @@ def test_a_killed_broker_turns_red_and_leaves_the_isr_and_comes_back(
 
 
 def test_however_many_watch_the_lanes_of_a_partition_are_asked_for_five_times_a_second(watched: Watched) -> None:
-    stage = watched.stage
-    address = urlsplit(watched.address)
-    token = address.query.partition("=")[2]
-    headers = {"Cookie": f"highwater_console_{address.port}={token}"}
-    stopped = threading.Event()
-    events: list[list[float]] = [[] for _ in range(10)]
-
-    def watch(at: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=60)
-        connection.request("GET", "/api/events?view=lanes&topic=counted&partition=0", headers=headers)
-        answer = connection.getresponse()
-        while not stopped.is_set():
-            if answer.readline().startswith(b"data:"):
-                events[at].append(time.monotonic())
-        connection.close()
-
-    stage.create_topic("counted", 1, 3)
-    begun = time.monotonic()
-    threads = [threading.Thread(target=watch, args=(each,), daemon=True) for each in range(10)]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: min(len(each) for each in events) >= 8, "all ten see the lanes")
-    seen = [len(each) for each in events]
-    elapsed = time.monotonic() - begun
-    stopped.set()
-    # Ages change with each question, so that each question is one event for each viewer.
-    assert max(seen) <= elapsed / 0.2 + 2
-    for thread in threads:
-        thread.join(60)
+    watched.stage.create_topic("counted", 1, 3)
+    with ExitStack() as stack:
+        begun = time.time() * 1000
+        all_events = [stack.enter_context(lane_events(watched.address, "counted")) for _ in range(10)]
+        wait_until(lambda: min(len(each) for each in all_events) >= 8, "all ten see the lanes")
+        seen = max(map(len, all_events))
+        elapsed = (time.time() * 1000 - begun) / 1000
+        # Ages change with each question, so that each question is one event for each viewer.
+        assert seen <= elapsed * LANES_IN_A_SECOND + 2
 
 
-def test_the_same_pages_show_apache_kafka_and_mark_what_it_does_not_tell(
-    browser: Browser, apache_kafka: ApacheKafka
-) -> None:
+KAFKA_PAGES = {
+    "/": ".verdict[data-word='healthy']",
+    "/replication": "td:has-text('console-orders')",
+    "/replication/console-orders": "td:has-text('in sync')",
+    "/replication/console-orders/0": ".lane",
+    "/topics": "td:has-text('console-orders')",
+    "/topics/console-orders/messages": ".records tbody tr",
+    "/topics/console-orders/settings": "[data-setting='retention.ms']",
+    "/groups": "td:has-text('console-readers')",
+    "/groups/console-readers": ".chart",
+    "/move": "tr[data-broker]",
+    "/pipelines": "text=No pipeline is known",
+    "/recordings": "input[type=file]",
+}
 
+
+@pytest.fixture(scope="module")
+def kafka_address(apache_kafka: ApacheKafka) -> Iterator[str]:
+    """The console of an Apache Kafka with records, and with a group that has read some of them."""
     with Client(apache_kafka.bootstrap) as client:
         Admin(client).create_topics([NewTopic("console-orders", 2, 1)])
         Producer(client).send(TopicPartition("console-orders", 0), [(NOW, b"k", b"from apache", [])] * 7)
-    with own_console(apache_kafka.bootstrap) as address, viewing(browser, address) as viewer:
-        page = viewer.open("/", ".verdict[data-word='healthy']")
+        Groups(client).commit("console-readers", {TopicPartition("console-orders", 0): 2})
+    with own_console(apache_kafka.bootstrap) as address:
+        yield address
+
+
+@pytest.mark.parametrize("width, scheme", [(1440, "dark"), (390, "light")])
+def test_every_page_shows_apache_kafka_too(browser: Browser, kafka_address: str, width: int, scheme: str) -> None:
+    with viewing(browser, kafka_address, width=width, scheme=scheme) as viewer:
+        for path, landmark in KAFKA_PAGES.items():
+            page = viewer.open(path, landmark)
+            assert not is_wider_than_the_window(page), f"{path} is cut off at {width}"
+            assert not page.evaluate(NAMELESS) + page.evaluate(FAINT), path
+
+
+def test_what_apache_kafka_does_not_tell_is_marked(browser: Browser, kafka_address: str) -> None:
+    with viewing(browser, kafka_address) as viewer:
+        page = viewer.open("/", KAFKA_PAGES["/"])
         expect(page.locator(".head")).to_contain_text("Apache Kafka")
-        expect(page.locator("[data-tile='Below min ISR']")).to_contain_text("Kafka does not tell")
+        for tile in ("Below min ISR", "Bytes in", "Bytes out", "Latency"):
+            expect(page.locator(f"[data-tile='{tile}']")).to_contain_text("Kafka does not tell")
         page = viewer.open("/replication/console-orders/0", ".lane")
         expect(page.locator("[data-fact='high-watermark'] .figure")).to_have_text("7")
         expect(page.locator(".lane .figures")).to_contain_text("end 7")
-        expect(page.locator(".panel", has_text="Fetches of followers")).to_contain_text("Kafka does not tell")
+        for panel in ("Fetches of followers", "What changed here"):
+            expect(page.locator(".panel", has_text=panel)).to_contain_text("Kafka does not tell")
         page = viewer.open("/topics/console-orders/messages", ".records tbody tr")
         expect(page.locator(".records tbody tr")).to_have_count(7)
         assert page.get_by_role("button", name="Produce").count() == 0, "it is read-only"
-        page = viewer.open("/topics/console-orders/settings", "[data-setting='retention.ms']")
-        viewer.open("/groups", "h1")
+        page = viewer.open("/topics", KAFKA_PAGES["/topics"])
+        expect(page.locator("tr", has_text="console-orders").locator("td").last).to_have_text("7 d")
+        page = viewer.open("/groups/console-readers", ".chart")
+        expect(page.locator("h2", has_text="Lag 5")).to_be_visible()
         page = viewer.open("/move", "tr[data-broker]")
         page.get_by_role("button", name="Plan a balance").click()
         expect(page.locator(".banner[data-state='good']")).to_contain_text("nothing to move")

@@ -17,9 +17,12 @@ from highwater.client.groups import Groups
 from highwater.client.offsets import LATEST, FoundOffset, list_offsets
 from highwater.kernel import Record
 from highwater.model import TopicPartition
+from tests.apache import free_ports
 from tests.cluster.stage import wait_until
 from tests.console.browser import WAIT_MS, Viewer, viewing
 from tests.console.conftest import Watched
+from tests.console.own_console import own_console
+from tests.console.readable import FAINT, NAMELESS
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -39,11 +42,6 @@ PAGES = {
     "/pipelines": "text=No pipeline is known",
     "/recordings": "input[type=file]",
 }
-
-
-NAMELESS = """() => [...document.querySelectorAll('a[href], button, input, select, textarea, summary, progress, meter, svg[role=img]')]
-    .filter(each => !(each.getAttribute('aria-label') || each.textContent.trim() || (each.labels && [...each.labels].some(label => label.textContent.trim()))))
-    .map(each => each.outerHTML.slice(0, 160))"""  # noqa: E501
 
 
 def now() -> int:
@@ -87,7 +85,7 @@ def is_wider_than_the_window(page: Page) -> bool:
 
 
 @pytest.mark.parametrize("width, scheme", [(1440, "light"), (390, "dark")])
-def test_every_page_loads_without_errors_fits_its_window_and_names_its_controls(
+def test_every_page_loads_without_errors_fits_its_window_and_can_be_read(
     browser: Browser, watched: Watched, width: int, scheme: str
 ) -> None:
     with viewing(browser, watched.address, width=width, scheme=scheme) as viewer:
@@ -95,6 +93,7 @@ def test_every_page_loads_without_errors_fits_its_window_and_names_its_controls(
             page = viewer.open(path, landmark)
             assert not is_wider_than_the_window(page), f"{path} is cut off at {width}"
             assert not page.evaluate(NAMELESS), f"{path} has controls that cannot be read aloud"
+            assert not page.evaluate(FAINT), f"{path} has texts that are hardly seen"
         assert "token" not in page.url
 
 
@@ -252,6 +251,18 @@ def test_the_health_page_tells_free_disk_space_and_marks_latencies_as_not_told(v
     assert "produce, fetch: not told" in page.locator("[data-tile='Latency']").inner_text()
 
 
+def test_the_list_of_topics_says_how_long_each_is_kept(viewer: Viewer, watched: Watched) -> None:
+    watched.stage.create_topic("brief", 1, 3, {"retention.ms": "5400000", "retention.bytes": "1048576"})
+    watched.stage.create_topic("latest", 1, 3, {"cleanup.policy": "compact"})
+    page = viewer.open("/topics", "td:has-text('latest')")
+    for topic, kept in {
+        "orders": "7 d",
+        "brief": "90 min, 1.0 MiB a partition",
+        "latest": "the last of each key",
+    }.items():
+        expect(page.locator("tbody tr", has_text=topic).locator("td").last).to_have_text(kept)
+
+
 def test_a_setting_is_changed_and_then_shown_as_set_on_the_topic(viewer: Viewer, watched: Watched) -> None:
     watched.stage.create_topic("settled", 1, 3)
     page = viewer.open("/topics/settled/settings", "[data-setting='max.message.bytes']")
@@ -311,6 +322,38 @@ def test_every_page_is_reached_by_keys(viewer: Viewer) -> None:
     page.keyboard.type("no such topic")
     expect(page.locator(".empty")).to_have_text("No topic matches.")
     assert not viewer.faults
+
+
+def test_what_is_not_there_is_named(viewer: Viewer) -> None:
+    for path, words in {
+        "/replication/orders/99": "orders has 3 partitions, from 0 on.",
+        "/replication/oders/0": "There is no topic oders.",
+        "/replication/orders/first": "There is no such page.",
+        "/replication/oders": "There is no topic oders.",
+        "/topics/oders/messages": "there is no topic oders",
+        "/groups/biling": "There is no group biling.",
+        "/nowhere": "There is no such page.",
+    }.items():
+        page = viewer.open(path, ".banner, .failed, .empty")
+        expect(page.locator("main")).to_contain_text(words)
+    page = viewer.open("/replication/orders/2", ".lane")
+    expect(page.get_by_role("button", name="Next")).to_be_disabled()
+    assert not viewer.faults[1:], "a question for a topic that is not there is one message of the browser, and no more"
+    viewer.faults.clear()
+
+
+def test_a_page_of_a_console_that_was_started_anew_says_how_to_go_on(browser: Browser, watched: Watched) -> None:
+    port = str(free_ports(1)[0])
+    with own_console(watched.stage.bootstrap, "--port", port) as address:
+        viewer = Viewer(browser, address)
+        page = viewer.open("/", ".verdict")
+    state = page.locator("#live")
+    try:
+        expect(state).to_have_attribute("data-state", "lost")
+        with own_console(watched.stage.bootstrap, "--port", port):
+            expect(state).to_have_text("locked: open the address that the console printed")
+    finally:
+        viewer.context.close()
 
 
 def test_a_wrong_token_shows_a_locked_page_and_nothing_of_the_cluster(browser: Browser, watched: Watched) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from highwater.lab.frame import Frame, Read, Recording, Words
 from tests.console.browser import WAIT_MS, Viewer, viewing
 from tests.console.own_console import own_console
 
@@ -19,6 +20,24 @@ expect.set_options(timeout=WAIT_MS)
 NOWHERE = "127.0.0.1:9"
 """Recordings need no cluster."""
 KILLED = "leader-killed"
+READ = Recording(
+    "made-up",
+    Words("A consumer reads", "컨슈머가 읽는다"),
+    [
+        Frame(
+            Words("it is sent on", "다른 곳으로 보낸다"),
+            Words("{count} fetches", "페치 {count}번"),
+            {"count": 3},
+            reads=(
+                Read(1, True, 4, 0, 9, preferred=3),
+                Read(3, False, 4, 2, 9),
+                Read(3, False, 6, 0, -1, error="NOT_LEADER_OR_FOLLOWER"),
+            ),
+            files=((Words("offsets", "오프셋"), "4 5"), ("orders-0/", "00000000000000000004.log")),
+        )
+    ],
+)
+"""With what the other recording does not have."""
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     (found / "other.jsonl").write_text('{"version": 1}\n')
     (found / "secret.txt").write_text("not to be listed")
+    (found / "read.jsonl").write_text("\n".join(READ.lines()))
     return found
 
 
@@ -77,6 +97,20 @@ def test_a_recording_of_the_folder_is_replayed_with_a_scrubber_in_both_languages
     page.get_by_role("slider", name="그림").fill("2")
     page.get_by_role("button", name="재생").click()
     expect(page.locator(".narration h2")).to_have_text("무엇을 잃었고, 왜 잃었나")
+
+
+def test_fetches_of_consumers_and_headings_are_shown_in_the_language_that_is_chosen(viewer: Viewer) -> None:
+    page = viewer.open("/recordings/read.jsonl", ".reads")
+    assert page.locator(".panel h2").all_inner_texts()[2:] == [
+        "Fetches of the consumer, and the answers", "offsets", "orders-0/"
+    ]  # fmt: skip
+    rows = page.locator(".reads tbody tr")
+    expect(rows.nth(0)).to_contain_text("1 (leader)4no records: read from node 3")
+    expect(rows.nth(1)).to_contain_text("3 (follower)4records: 2, high watermark 9")
+    expect(rows.nth(2)).to_contain_text("NOT_LEADER_OR_FOLLOWER")
+    page.get_by_role("combobox", name="Language").select_option("ko")
+    expect(rows.nth(0)).to_contain_text("1 (리더)4레코드 없음: 노드 3에서 읽을 것")
+    assert page.locator(".panel h2").all_inner_texts()[3:] == ["오프셋", "orders-0/"]
 
 
 def test_a_recording_of_the_viewer_stays_in_the_browser_and_what_is_none_is_refused(

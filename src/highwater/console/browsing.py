@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -132,6 +133,12 @@ def key_partition(client: Client, topic: str, key: str) -> int:
     return partition_for_key(key.encode(), len(client.topic(topic).partitions))
 
 
+def any_partition(client: Client, topic: str) -> int:
+    """For a record without a key."""
+    client.forget(topic)
+    return random.choice(sorted(client.retrying(lambda: client.topic(topic)).partitions))
+
+
 def offsets_at(client: Client, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Raises the first error."""
     found = {}
@@ -144,7 +151,12 @@ def offsets_at(client: Client, wanted: Mapping[TopicPartition, int]) -> dict[Top
 
 def _places(client: Client, question: Question) -> list[TopicPartition]:
     client.forget(question.topic)
-    known = client.retrying(lambda: client.topic(question.topic)).partitions
+    try:
+        known = client.retrying(lambda: client.topic(question.topic)).partitions
+    except KafkaError as failed:
+        if failed.code is Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(failed.code, f"there is no topic {question.topic}") from failed
+        raise
     wanted = sorted(known) if question.partitions is None else question.partitions
     for index in wanted:
         if index not in known:

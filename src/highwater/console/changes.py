@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -15,8 +16,9 @@ from starlette.responses import Response
 from highwater.client import Admin, Producer, ResourceType
 from highwater.client.elections import Election, elect_leaders
 from highwater.client.groups import Groups
-from highwater.console.browsing import BadQuestion, key_partition
+from highwater.console.browsing import BadQuestion, any_partition, key_partition
 from highwater.console.clients import Clients
+from highwater.console.commands import fault_command, produce_command
 from highwater.console.offset_reset import command_of, planned, preview
 from highwater.console.replay import Range, replay, replay_command
 from highwater.console.requests import answered, problem
@@ -34,11 +36,12 @@ class OrderRefused(Exception):
 
 
 class Changes:
-    def __init__(self, clients: Clients, are_allowed: bool, order: Order | None) -> None:
-        """`order` is None unless faults are allowed."""
+    def __init__(self, clients: Clients, are_allowed: bool, order: Order | None, directory: Path | None = None) -> None:
+        """`order` is None unless faults are allowed. `directory` is that of the `up` which takes the orders."""
         self._clients = clients
         self.are_allowed = are_allowed
         self._order = order
+        self._directory = directory
 
     @property
     def has_faults(self) -> bool:
@@ -62,12 +65,13 @@ class Changes:
             with self._clients.borrowed() as client:
                 partition = order.get("partition")
                 if partition is None:
-                    partition = key_partition(client, topic, key) if key is not None else 0
+                    partition = any_partition(client, topic) if key is None else key_partition(client, topic, key)
                 if not isinstance(partition, int):
                     raise BadQuestion("partition is a number")
                 record = (time.time_ns() // 1_000_000, _encoded(key), _encoded(value), headers)
                 offset = Producer(client).send(TopicPartition(topic, partition), [record])
-            return {"partition": partition, "offset": str(offset), "command": self._produce_command(topic, key, value)}
+            command = produce_command(self._clients.bootstrap, topic, key, value, headers)
+            return {"partition": partition, "offset": str(offset), "command": command}
 
         return await self.changed(request, change)
 
@@ -82,14 +86,6 @@ class Changes:
             return {**found, "command": replay_command(self._clients.bootstrap, wanted)}
 
         return await self.changed(request, change)
-
-    def _produce_command(self, topic: str, key: str | None, value: str | None) -> str:
-        keyed = "" if key is None else " --property parse.key=true --property key.separator=:"
-        line = value or "" if key is None else f"{key}:{value or ''}"
-        server = self._clients.bootstrap
-        return (
-            f"echo {quote(line)} | highwater console-producer --bootstrap-server {server} --topic {quote(topic)}{keyed}"
-        )
 
     async def alter_setting(self, request: Request) -> Response:
         topic = request.path_params["topic"]
@@ -186,25 +182,13 @@ class Changes:
 
         def work() -> dict[str, Any]:
             try:
-                return {"done": give(order), "command": fault_command(order)}
+                return {"done": give(order), "command": fault_command(order, self._directory)}
             except OrderRefused as reason:
                 refused.append(str(reason))
                 return {}
 
         response = await answered(work)
         return problem(409, refused[0]) if refused else response
-
-
-def fault_command(order: Mapping[str, Any]) -> str:
-    nodes = " ".join(str(each) for each in order.get("nodes") or [])
-    match order.get("verb"):
-        case "heal":
-            return "highwater heal"
-        case "cut":
-            return f"highwater cut {nodes}" + (" --one-way" if order.get("one_way") else "")
-        case "slow":
-            return f"highwater slow {nodes} --ms {order.get('ms')}"
-    return f"highwater {order.get('verb')} {nodes}"
 
 
 async def body_of(request: Request) -> dict[str, Any] | None:

@@ -25,6 +25,7 @@ from highwater.console.node_status import NodeStatus, Status
 from highwater.console.paced import Paced, period
 from highwater.console.pipelines import PipelineReader
 from highwater.console.rates import BYTES_IN, BYTES_OUT, LOG_SIZE, RECORDS_IN, Rates, latencies, totals
+from highwater.console.retention import Retention, retentions
 from highwater.console.timeline import Leadership, Timeline
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
@@ -32,7 +33,7 @@ from highwater.wire.messages.metadata_response import MetadataResponseTopic
 
 CHANGES_SHOWN: Final = 60
 GRID_SHOWN: Final = 512
-"""Partitions of one topic that are drawn."""
+"""The first partitions of one topic, which are drawn."""
 
 
 class ClusterReader:
@@ -62,6 +63,7 @@ class ClusterReader:
         self.sizes: dict[str, int] = {}
         self.disks: dict[int, tuple[int, int]] = {}
         """By broker: (bytes in all, bytes free)."""
+        self.retentions: dict[str, Retention] = {}
         self.latencies: dict[str, float] = {}
         """Milliseconds by API, where /metrics has them."""
         self.groups: dict[str, dict[str, Any]] = {}
@@ -70,6 +72,7 @@ class ClusterReader:
         self._asked_nodes = Paced(self._discover, lambda: 5.0)
         self._metadata = Paced(self._ask_metadata, lambda: period(1.0, self._partitions, 500))
         self._counters = Paced(self._ask_counters, lambda: period(2.0, self._partitions, 100))
+        self._settings = Paced(self._ask_settings, lambda: period(5.0, len(self.topics), 20))
         self._all_groups = Paced(self._ask_groups, lambda: period(2.0, len(self.groups), 10))
         self._answered: set[str] = set()
         self._lane_clients: dict[int, Client] = {}
@@ -121,6 +124,7 @@ class ClusterReader:
                 self.nodes = self._asked_nodes.value()
             self.topics = self._metadata.value()
             self._counters.value()
+            self._settings.value()
             self.error = None
         except (KafkaError, ClientFailure) as failure:
             self.error = str(failure)
@@ -192,6 +196,10 @@ class ClusterReader:
             self._ask_directories()
         return True
 
+    def _ask_settings(self) -> bool:
+        self.retentions = retentions(self._client, [each.name or "" for each in self.topics])
+        return True
+
     def _ask_directories(self) -> None:
         sizes: dict[str, int] = {}
         for node in sorted(self.alive):
@@ -237,6 +245,7 @@ class ClusterReader:
             "nodes": rows,
             "counts": counts,
             "topics": sum(not each.is_internal for each in self.topics),
+            "internal": sum(each.is_internal for each in self.topics),
             "rates": {
                 "records_in": _rate(self.records_in),
                 "bytes_in": _rate(self.bytes_in),
@@ -267,6 +276,7 @@ class ClusterReader:
         name = topic.name or ""
         known = [self.ends.get(TopicPartition(name, part.partition_index)) for part in topic.partitions]
         rate = self.records_in.now.get(name)
+        kept = self.retentions.get(name)
         return {
             "name": name,
             "internal": topic.is_internal,
@@ -277,6 +287,7 @@ class ClusterReader:
             "records": str(sum(each[1] - each[0] for each in known if each is not None)),
             "size": str(self.sizes[name]) if name in self.sizes else None,
             "rate": None if rate is None else round(rate, 1),
+            "retention": None if kept is None else kept._asdict(),
         }
 
     def topic(self, name: str) -> dict[str, Any]:
@@ -290,7 +301,8 @@ class ClusterReader:
             "exists": True,
             "source": self.source,
             "row": self._topic_row(found),
-            "grid": None if grid is None else grid[:GRID_SHOWN],
+            "grid": None if grid is None else [each for each in grid if each["partition"] < GRID_SHOWN],
+            "drawn": GRID_SHOWN,
             "partitions": [
                 {
                     "partition": part.partition_index,
@@ -308,14 +320,26 @@ class ClusterReader:
 
     def lanes(self, topic: str, index: int) -> dict[str, Any] | None:
         """Asked at once, in the caller's thread; None if there is no such partition."""
+        known = next((each for each in self.topics if each.name == topic), None)
         if self.nodes.is_highwater:
             nodes = self.nodes.status
             part = _partition(self.topics, topic, index)
             if part is not None:
                 nodes = {node: at for node, at in nodes.items() if node in part.replica_nodes} or nodes
-            return lanes_of(topic, index, self._status.partition(nodes, topic, index))
-        client = self._lane_clients.setdefault(threading.get_ident(), self.clients.new())
-        return kafka_lanes(client, topic, index)
+            found = lanes_of(topic, index, self._status.partition(nodes, topic, index))
+        else:
+            client = self._lane_clients.setdefault(threading.get_ident(), self.clients.new())
+            found = kafka_lanes(client, topic, index)
+        return None if found is None else {**found, "count": None if known is None else len(known.partitions)}
+
+    def why_no_lanes(self, topic: str, index: int) -> str:
+        known = next((each for each in self.topics if each.name == topic), None)
+        if known is None:
+            return self.error or f"There is no topic {topic}."
+        if _partition(self.topics, topic, index) is None:
+            count = len(known.partitions)
+            return f"{topic} has {count} partitions, from 0 on." if count > 1 else f"{topic} has one partition: 0."
+        return f"No node that answers has a replica of {topic}-{index}."
 
     def group_list(self) -> dict[str, Any]:
         return {

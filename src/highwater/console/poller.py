@@ -167,7 +167,7 @@ class Poller:
             _log.exception("the lanes of %s-%d could not be drawn", topic, index)
             return text_of({"error": f"the console could not draw this: {mistake}"})
         if lanes is None:
-            return text_of({"error": f"no node that answers has a replica of {topic}-{index}"})
+            return text_of({"error": self._reader.why_no_lanes(topic, index)})
         return text_of(lanes)
 
     def _rendered(self, view: View) -> str:

@@ -116,9 +116,9 @@ def _batches(client: Client, wanted: Range) -> Iterator[tuple[list[Record], int]
 def replay_command(bootstrap: str, wanted: Range) -> str:
     """Near to it: it is text there, and headers and times are not kept."""
     place, count = wanted.place, wanted.end - wanted.start
+    tool = f"--bootstrap-server {bootstrap} --topic"
     return (
-        f"highwater console-consumer --bootstrap-server {bootstrap} --topic {quote(place.topic)} "
-        f"--partition {place.partition} --offset {wanted.start} --max-messages {count} --property print.key=true | "
-        f"highwater console-producer --bootstrap-server {bootstrap} --topic {quote(wanted.target)} "
-        "--property parse.key=true"
+        f"highwater console-consumer {tool} {quote(place.topic)} --partition {place.partition} "
+        f"--offset {wanted.start} --max-messages {count} --formatter-property print.key=true | "
+        f"highwater console-producer {tool} {quote(wanted.target)} --reader-property parse.key=true"
     )

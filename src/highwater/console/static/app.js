@@ -34,9 +34,9 @@ export function go(path) {
 function view(parts, query) {
   const [first, name, more] = parts;
   if (first === undefined) return health(main);
-  if (first === "replication" && more !== undefined) return lanes(main, name, more, go);
-  if (first === "replication" && name !== undefined) return topicGrid(main, name);
-  if (first === "replication") return replication(main);
+  if (first === "replication" && /^\d{1,9}$/.test(more)) return lanes(main, name, more, go);
+  if (first === "replication" && name !== undefined && more === undefined) return topicGrid(main, name);
+  if (first === "replication" && name === undefined) return replication(main);
   if (first === "topics" && name !== undefined) return topic(main, name, more || "messages", query, go);
   if (first === "topics") return topics(main);
   if (first === "groups" && name !== undefined) return group(main, name);
@@ -49,9 +49,17 @@ function view(parts, query) {
   return null;
 }
 
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a percent sign that begins nothing
+  }
+}
+
 async function draw() {
   const path = location.pathname.slice(base.length);
-  const parts = path.split("/").filter((each) => each !== "").map(decodeURIComponent);
+  const parts = path.split("/").filter((each) => each !== "").map(decoded);
   if (left) left();
   left = null;
   quiet();
@@ -87,7 +95,7 @@ function theme(next) {
 
 async function start() {
   const state = h("span", { class: "live", "data-state": "none", id: "live", role: "status" });
-  const words = { live: "live", lost: "connection lost", idle: "paused", none: "" };
+  const words = { live: "live", lost: "connection lost", locked: "locked: open the address that the console printed", idle: "paused", none: "" };
   onState((now) => { state.dataset.state = now; state.textContent = words[now]; });
   const order = { auto: "light", light: "dark", dark: "auto" };
   const button = h("button", { type: "button", title: "Theme: automatic, light or dark", onclick: () => { button.textContent = `Theme: ${theme(order[theme()])}`; } }, `Theme: ${theme()}`);

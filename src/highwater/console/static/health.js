@@ -44,17 +44,18 @@ function tiles(found) {
       counts.without_leader.length ? h("span", { class: "small" }, counts.without_leader.slice(0, 3).join(", ")) : null),
     counts.under_min_isr === null ? untold("Below min ISR") : tile("Below min ISR", grouped(counts.under_min_isr), bad(counts.under_min_isr, "bad")),
     tile("Under-replicated", grouped(counts.under_replicated), bad(counts.under_replicated, "warn")),
-    tile("Partitions", grouped(counts.partitions), null, h("span", { class: "soft small" }, `${found.topics} topic${found.topics === 1 ? "" : "s"}`)),
+    tile("Partitions", grouped(counts.partitions), null, h("span", { class: "soft small" }, `${found.topics} topic${found.topics === 1 ? "" : "s"}${found.internal ? `, ${found.internal} internal` : ""}`)),
     flow("Records in", found.rates.records_in, "/s", rate),
     kafka && !found.rates.bytes_in ? untold("Bytes in") : flow("Bytes in", found.rates.bytes_in, "/s", bytes),
     kafka && !found.rates.bytes_out ? untold("Bytes out") : flow("Bytes out", found.rates.bytes_out, "/s", bytes),
-    latencies(found.latency), disk(found));
+    latencies(found.latency, kafka), disk(found));
 }
 
-function latencies({ Produce: produce, Fetch: fetch }) {
+function latencies({ Produce: produce, Fetch: fetch }, kafka) {
   const told = (value) => (value === null ? "–" : value.toFixed(1));
-  const note = produce === null && fetch === null ? "produce, fetch: not told" : "produce, fetch: 99 of 100 are faster";
-  const figure = produce === null && fetch === null ? "–" : [told(produce), " · ", told(fetch), h("small", null, " ms")];
+  const isTold = produce !== null || fetch !== null;
+  const note = isTold ? "produce, fetch: 99 of 100 are faster" : kafka ? "Kafka does not tell" : "produce, fetch: not told";
+  const figure = isTold ? [told(produce), " · ", told(fetch), h("small", null, " ms")] : "–";
   return tile("Latency", figure, null, h("span", { class: "soft small" }, note));
 }
 
@@ -64,7 +65,7 @@ function disk(found) {
   const [least] = known;
   const share = Number((BigInt(least.free) * 1000n) / BigInt(least.total)) / 10;
   const state = share < 3 ? "bad" : share < 10 ? "warn" : null;
-  return tile("On disk", bytes(found.disk), state, h("span", { class: "soft small" }, `${bytes(least.free)} (${share} %) free on ${least.node}${known.length > 1 ? ", the least" : ""}`));
+  return tile("On disk", bytes(found.disk), state, h("span", { class: "soft small" }, `${bytes(least.free)} (${share} %) free on node ${least.node}${known.length > 1 ? ", the least" : ""}`));
 }
 
 function nodes(found) {

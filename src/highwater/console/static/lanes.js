@@ -17,6 +17,7 @@ export function lanes(main, topic, partition, go) {
   const back = h("button", { type: "button", disabled: true, "aria-label": "One step back", onclick: () => hold(frozen - 1) }, "◀");
   const ahead = h("button", { type: "button", disabled: true, "aria-label": "One step ahead", onclick: () => hold(frozen + 1) }, "▶");
   const when = h("span", { class: "soft small", role: "status" });
+  const next = h("button", { type: "button", onclick: () => move(1) }, "Next");
   const move = (by) => go(`replication/${name(topic)}/${Number(partition) + by}`);
   show(main,
     h("div", { class: "head" },
@@ -24,7 +25,7 @@ export function lanes(main, topic, partition, go) {
       h("h1", null, `Partition ${partition}`),
       h("span", { class: "end" }, when, back, freeze, ahead,
         h("button", { type: "button", disabled: Number(partition) === 0, onclick: () => move(-1) }, "Previous"),
-        h("button", { type: "button", onclick: () => move(1) }, "Next"))),
+        next)),
     body);
 
   function hold(at) {
@@ -49,6 +50,7 @@ export function lanes(main, topic, partition, go) {
       show(body, banner(found.error));
       return;
     }
+    next.disabled = found.count !== null && Number(partition) + 1 >= found.count;
     frames.push({ seen: Date.now(), found });
     if (frames.length > KEPT) {
       frames.shift();

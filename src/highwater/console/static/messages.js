@@ -48,6 +48,11 @@ export function messages(body, topic, query, go) {
   const find = h("button", { type: "button", onclick: () => locate() , title: "Where Kafka's default partitioner puts this key" }, "Find the key's partition");
 
   async function locate() {
+    if (!inputs.key.value) {
+      inputs.key.focus();
+      show(results, banner("Write the whole key first.", "quiet"));
+      return;
+    }
     try {
       const found = await get(`api/topics/${encode(topic)}/key`, { key: inputs.key.value });
       inputs.partition.value = String(found.partition);
@@ -145,22 +150,24 @@ function writer(topic, read) {
   const place = h("div");
   known().then(({ changes }) => {
     if (!changes) return;
-    const partition = h("input", { inputmode: "numeric", placeholder: "by the key" });
+    const partition = h("input", { inputmode: "numeric", placeholder: "by the key, or any" });
     const key = h("input", { placeholder: "null" });
     const value = h("textarea", { placeholder: "value" });
     const headers = h("input", { placeholder: "name=value, name=value" });
     const result = h("div", { role: "status" });
     const send = async (event) => {
       event.preventDefault();
+      const chosen = partition.value.trim();
+      const differs = [chosen && "it chooses the partition itself", value.value.includes("\n") && "each line becomes a record"].filter(Boolean).join(", and ");
       try {
         const done = await post(`api/topics/${encode(topic)}/records`, {
-          partition: partition.value.trim() ? Number(partition.value) : null,
+          partition: chosen === "" ? null : /^\d+$/.test(chosen) ? Number(chosen) : chosen,
           key: key.value === "" ? null : key.value,
           value: value.value,
           headers: headers.value.split(",").map((each) => each.trim()).filter(Boolean).map((each) => [each.split("=")[0], each.split("=").slice(1).join("=")]),
         });
         show(result, banner(`Stored at partition ${done.partition}, offset ${grouped(done.offset)}.`, "good"),
-          h("details", null, h("summary", null, "The same as a command"), h("pre", { class: "command" }, done.command)));
+          h("details", null, h("summary", null, "The same as a command"), differs ? h("p", { class: "soft small" }, `Not quite: ${differs}.`) : null, h("pre", { class: "command" }, done.command)));
         read();
       } catch (error) {
         show(result, banner(error.message));

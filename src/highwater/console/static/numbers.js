@@ -55,3 +55,12 @@ export function lasting(milliseconds) {
   const number = Number(milliseconds);
   return number < 10000 ? `${number} ms` : `${(number / 1000).toFixed(0)} s`;
 }
+
+export function span(milliseconds) {
+  // A length of time in the largest unit that leaves no rest.
+  const number = BigInt(milliseconds);
+  for (const [unit, size] of [["d", 86400000n], ["h", 3600000n], ["min", 60000n], ["s", 1000n]]) {
+    if (number >= size && number % size === 0n) return `${grouped(number / size)} ${unit}`;
+  }
+  return `${grouped(number)} ms`;
+}

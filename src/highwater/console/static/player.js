@@ -8,8 +8,8 @@ const PLAY_MS = 2600;
 const MOST_TICKS = 60n;
 const SPOKEN = { en: "English", ko: "한국어" };
 const SAID = {
-  en: { back: "One step back", ahead: "One step ahead", play: "Play", pause: "Pause", place: "Picture", language: "Language", leader: "leader", follower: "follower", node: "Node", down: "dead", paused: "paused", in: "in the ISR", out: "out of the ISR", start: "start", hw: "high watermark", end: "end", epochs: "epochs", fetches: "Fetches of followers, as the leader answered them", lost: "What was lost, and why", mistake: "What the text has wrong or out of date", behind: "{lag} records and {seconds} s behind, limit {limit} s", asks: ["After", "Node", "Asks for", "Bytes", "High watermark"] },
-  ko: { back: "한 단계 뒤로", ahead: "한 단계 앞으로", play: "재생", pause: "멈춤", place: "그림", language: "언어", leader: "리더", follower: "팔로워", node: "노드", down: "죽음", paused: "멈춤", in: "ISR에 있음", out: "ISR에서 빠짐", start: "시작", hw: "하이 워터마크", end: "끝", epochs: "에포크", fetches: "팔로워의 페치와 리더의 응답", lost: "무엇을 잃었고, 왜 잃었나", mistake: "글에서 틀렸거나 낡은 내용", behind: "레코드 {lag}개, {seconds}초 뒤처짐 (한도 {limit}초)", asks: ["시각", "노드", "요청 오프셋", "바이트", "하이 워터마크"] },
+  en: { back: "One step back", ahead: "One step ahead", play: "Play", pause: "Pause", place: "Picture", language: "Language", leader: "leader", follower: "follower", node: "Node", down: "dead", paused: "paused", in: "in the ISR", out: "out of the ISR", start: "start", hw: "high watermark", end: "end", epochs: "epochs", fetches: "Fetches of followers, as the leader answered them", lost: "What was lost, and why", mistake: "What the text has wrong or out of date", behind: "{lag} records and {seconds} s behind, limit {limit} s", asks: ["After", "Node", "Asks for", "Bytes", "High watermark"], reads: "Fetches of the consumer, and the answers", answers: ["Node", "Offset", "Answer"], sent: "no records: read from node {preferred}", got: "records: {records}, high watermark {high_watermark}", legend: ["below the high watermark", "high watermark, as this replica knows it", "above it"] },
+  ko: { back: "한 단계 뒤로", ahead: "한 단계 앞으로", play: "재생", pause: "멈춤", place: "그림", language: "언어", leader: "리더", follower: "팔로워", node: "노드", down: "죽음", paused: "멈춤", in: "ISR에 있음", out: "ISR에서 빠짐", start: "시작", hw: "하이 워터마크", end: "끝", epochs: "에포크", fetches: "팔로워의 페치와 리더의 응답", lost: "무엇을 잃었고, 왜 잃었나", mistake: "글에서 틀렸거나 낡은 내용", behind: "레코드 {lag}개, {seconds}초 뒤처짐 (한도 {limit}초)", asks: ["시각", "노드", "요청 오프셋", "바이트", "하이 워터마크"], reads: "컨슈머의 페치와 응답", answers: ["노드", "오프셋", "응답"], sent: "레코드 없음: 노드 {preferred}에서 읽을 것", got: "레코드 {records}개, 하이 워터마크 {high_watermark}", legend: ["하이 워터마크 아래", "이 복제본이 아는 하이 워터마크", "그 위"] },
 };
 
 export function readRecording(text) {
@@ -101,10 +101,23 @@ function picture(frame, tongue) {
   const heading = words[frame.kind] || told(frame.title[which], frame.facts);
   return [
     h("section", { class: "panel narration", "data-kind": frame.kind, role: "status", "aria-live": "polite" }, h("h2", null, heading), h("p", null, told(frame.text[which], frame.facts))),
-    frame.lanes.length ? h("section", { class: "panel" }, h("div", { class: "lane-box" }, h("div", null, lanesOf(frame, words, which)))) : null,
+    frame.lanes.length ? h("section", { class: "panel" }, h("div", { class: "lane-box" }, h("div", null, lanesOf(frame, words, which)), legend(words.legend))) : null,
     frame.fetches.length ? h("section", { class: "panel" }, h("header", null, h("h2", null, words.fetches)), table(words.asks.map((name) => ({ name, number: true })),
       frame.fetches.map((each) => [`${each.ms.toFixed(1)} ms`, each.follower, grouped(each.offset), grouped(each.size), grouped(each.high_watermark)]), { class: "fetches" })) : null,
-    frame.files.map(([name, content]) => h("section", { class: "panel" }, h("header", null, h("h2", null, name)), h("div", { class: "body" }, h("pre", { class: "command" }, content))))];
+    // Recordings that were kept before consumers were recorded have no reads.
+    (frame.reads || []).length ? h("section", { class: "panel" }, h("header", null, h("h2", null, words.reads)), readTable(frame.reads, words)) : null,
+    frame.files.map(([name, content]) => h("section", { class: "panel" }, h("header", null, h("h2", null, Array.isArray(name) ? told(name[which], {}) : name)), h("div", { class: "body" }, h("pre", { class: "command" }, content))))];
+}
+
+function legend(words) {
+  return h("p", { class: "legend" }, ["c0", "chw", "cab"].map((kind, at) => h("span", null, h("i", { class: kind }), words[at])));
+}
+
+function readTable(reads, words) {
+  const answer = (each) => (each.error ? badge("bad", each.error) : told(each.preferred >= 0 ? words.sent : words.got, each));
+  const [node, offset, answered] = words.answers;
+  return table([{ name: node }, { name: offset, number: true }, { name: answered }], reads.map((each) =>
+    [`${each.node} (${each.is_leader ? words.leader : words.follower})`, grouped(each.offset), answer(each)]), { class: "reads" });
 }
 
 function lanesOf(frame, words, which) {

@@ -56,7 +56,7 @@ export function topicGrid(main, topic) {
       show(body, found.error ? banner(found.error) : null, h("section", { class: "panel" }, empty(`There is no topic ${topic}.`)));
       return;
     }
-    show(body, found.error ? banner(found.error) : null, found.grid ? grid(topic, found.grid) : plain(topic, found.partitions));
+    show(body, found.error ? banner(found.error) : null, found.grid ? grid(topic, found) : plain(topic, found.partitions));
   });
 }
 
@@ -65,11 +65,31 @@ function state(each) {
   return each.isr.length < each.replicas.length ? "warn" : "good";
 }
 
-function grid(topic, partitions) {
-  return h("div", { class: "grid" }, partitions.map((each) => h("a", { class: "cell", href: `replication/${name(topic)}/${each.partition}`, "data-state": state(each), "data-partition": each.partition },
-    h("header", null, h("span", null, `Partition ${each.partition}`), h("span", { class: "soft small" }, each.leader < 0 ? "no leader" : `led by ${each.leader}`)),
-    smallStrips(each),
-    h("span", { class: "soft small" }, `ISR ${each.isr.join(", ") || "unknown"} of ${each.replicas.join(", ")} · end ${grouped(each.log_end)}`))));
+function grid(topic, found) {
+  // Every partition of the first ones, whether a node answers for it or not; of the others those in trouble.
+  const lanes = new Map(found.grid.map((each) => [each.partition, each]));
+  const wanted = found.partitions.filter((each) => each.partition < found.drawn || state(each) !== "good");
+  const cells = wanted.map((each) => (lanes.has(each.partition) ? drawn(topic, lanes.get(each.partition)) : undrawn(topic, each, found.drawn)));
+  const rest = found.partitions.length - wanted.length;
+  return [
+    rest ? h("p", { class: "soft small" }, `The first ${grouped(found.drawn)} of ${grouped(found.partitions.length)} partitions are drawn, and each that has trouble. The others are in sync.`) : null,
+    h("div", { class: "grid" }, cells)];
+}
+
+function cell(topic, partition, word, leader, content, note) {
+  return h("a", { class: "cell", href: `replication/${name(topic)}/${partition}`, "data-state": word, "data-partition": partition },
+    h("header", null, h("span", null, `Partition ${partition}`), h("span", { class: "soft small" }, leader < 0 ? "no leader" : `led by ${leader}`)),
+    content, h("span", { class: "soft small" }, note));
+}
+
+function drawn(topic, each) {
+  return cell(topic, each.partition, state(each), each.leader, smallStrips(each),
+    `ISR ${each.isr.join(", ") || "unknown"} of ${each.replicas.join(", ")} · end ${grouped(each.log_end)}`);
+}
+
+function undrawn(topic, each, count) {
+  const why = each.partition < count ? `no node answers for its replicas on ${each.replicas.join(", ")}` : `ISR ${each.isr.join(", ") || "none"} of ${each.replicas.join(", ")}`;
+  return cell(topic, each.partition, each.partition < count ? "bad" : state(each), each.leader, null, why);
 }
 
 function plain(topic, partitions) {

@@ -20,13 +20,15 @@ function connect() {
   own.onmessage = (event) => own === source && receive(JSON.parse(event.data));
   own.onerror = () => {
     if (own !== source) return;
-    tell("lost");
-    if (own.readyState === EventSource.CLOSED) {
-      // The server refused it: the reason comes with an ordinary request.
-      own.close();
-      source = null;
-      setTimeout(() => opened && opened.query === query && !source && connect(), 2000);
+    if (own.readyState !== EventSource.CLOSED) {
+      tell("lost");
+      return;
     }
+    // The server refused it. One that was started anew has another token.
+    own.close();
+    source = null;
+    fetch("api/session").then((found) => tell(found.status === 401 ? "locked" : "lost")).catch(() => tell("lost"));
+    setTimeout(() => opened && opened.query === query && !source && connect(), 2000);
   };
 }
 

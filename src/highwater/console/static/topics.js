@@ -2,7 +2,7 @@
 
 import { h, show, badge, panel, table, empty, loading, banner } from "./dom.js";
 import { stream, get, post, known } from "./server.js";
-import { grouped, bytes, rate } from "./numbers.js";
+import { grouped, bytes, rate, span } from "./numbers.js";
 import { messages } from "./messages.js";
 
 const name = (each) => encodeURIComponent(each);
@@ -20,12 +20,25 @@ export function topics(main) {
     const rows = wanted.map((each) => [
       h("a", { href: `topics/${name(each.name)}` }, each.name),
       each.leaderless ? badge("bad", `${each.leaderless} without a leader`) : each.under_replicated ? badge("warn", `${each.under_replicated} under-replicated`) : badge("good", "in sync"),
-      grouped(each.partitions), grouped(each.replicas), grouped(each.records), each.rate === null ? "–" : `${rate(each.rate)} /s`, bytes(each.size)]);
-    const columns = [{ name: "Topic" }, { name: "Replication" }, { name: "Partitions", number: true, wide: true }, { name: "Replicas", number: true, wide: true }, { name: "Records", number: true }, { name: "In", number: true }, { name: "On disk", number: true, wide: true }];
+      grouped(each.partitions), grouped(each.replicas), grouped(each.records), each.rate === null ? "–" : `${rate(each.rate)} /s`, bytes(each.size), kept(each.retention)]);
+    const columns = [{ name: "Topic" }, { name: "Replication" }, { name: "Partitions", number: true, wide: true }, { name: "Replicas", number: true, wide: true }, { name: "Records", number: true }, { name: "In", number: true }, { name: "On disk", number: true, wide: true }, { name: "Keeps", wide: true }];
     show(body, found.error ? banner(found.error) : null, h("section", { class: "panel" },
       rows.length ? table(columns, rows) : empty(found.topics.length ? "No topic matches." : "There are no topics yet. highwater topics create orders --partitions 3")));
   };
   stream({ view: "topics" }, draw);
+}
+
+function kept(retention) {
+  // By time and by the size of a partition, whichever is reached first; and for each key, if the topic is compacted.
+  if (!retention) return "–";
+  const bounds = [];
+  if (retention.policy.includes("delete")) {
+    if (!retention.ms.startsWith("-")) bounds.push(span(retention.ms));
+    if (!retention.bytes.startsWith("-")) bounds.push(`${bytes(retention.bytes)} a partition`);
+    if (!bounds.length) bounds.push("for ever");
+  }
+  if (retention.policy.includes("compact")) bounds.push("the last of each key");
+  return bounds.join(", ");
 }
 
 export function topic(main, topicName, tab, query, go) {
@@ -100,7 +113,7 @@ function row(each, changes, change) {
   return h("tr", { "data-setting": each.name },
     h("td", { class: "mono" }, each.name), cell,
     h("td", null, each.is_own ? badge("accent", SOURCES[each.source]) : h("span", { class: "soft" }, SOURCES[each.source] || each.source)),
-    h("td", { class: "mono soft wide-only" }, each.is_own ? each.default || "–" : ""),
+    h("td", { class: "mono soft wide-only" }, each.is_own ? each.default ?? "not told" : ""),
     h("td", null, changes && !each.read_only ? h("span", { class: "toolbar" }, h("button", { type: "button", onclick: edit }, "Edit"),
       each.is_own ? h("button", { type: "button", onclick: () => change(each.name, null) }, "Remove") : null) : null));
 }
