@@ -20,6 +20,7 @@ from pyiceberg.catalog import load_catalog
 from highwater.pipeline.project import write_project
 from highwater.pipeline.yaml_file import BadDefinition, load
 from tests.apache import ROOT, free_ports
+from tests.pipeline.fresh_environment import fresh_environment
 from tests.pipeline.landing import FORMATS
 from tests.unit.pipeline.landing.tables import numbered, read, staged, table_of
 
@@ -44,10 +45,12 @@ def blocks(document: str, kind: str) -> list[str]:
 class Newcomer:
     """Types commands one after another, at another port than the page names."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, programs: Path | None = None) -> None:
         self.folder = folder
         self.port = str(free_ports(3)[0])
-        self._environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        first = programs or Path(sys.executable).parent
+        others = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
+        self._environment = others | {"PATH": f"{first}{os.pathsep}{os.environ['PATH']}"}
         self._node: subprocess.Popen[str] | None = None
 
     def type(self, line: str, more: str = "") -> str:
@@ -83,8 +86,9 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
-    newcomer = Newcomer(tmp_path)
+def stranger(tmp_path: Path) -> Iterator[Newcomer]:
+    """With nothing but the wheel, installed with its extra."""
+    newcomer = Newcomer(tmp_path, fresh_environment(tmp_path))
     try:
         yield newcomer
     finally:
@@ -97,7 +101,10 @@ def commands(block: str) -> list[tuple[str, str]]:
     return [(line.partition("  #")[0].strip(), shown) for line, shown in found]
 
 
-def test_from_nothing_to_a_running_pipeline(newcomer: Newcomer) -> None:
+def test_from_nothing_to_a_running_pipeline(stranger: Newcomer) -> None:
+    newcomer = stranger
+    where = newcomer.type("python -c 'import highwater; print(highwater.__file__)'")
+    assert str(newcomer.folder) in where, "what runs is the wheel"
     _, first, result, *_ = blocks("docs/pipeline.md", "console")
     [init, enter, up, produce, land] = [line for line, _ in commands(first)]
     newcomer.type(init, f" --bootstrap-server 127.0.0.1:{newcomer.port}")

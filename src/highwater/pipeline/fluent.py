@@ -121,9 +121,14 @@ class Pipeline:
         from highwater.pipeline.query import follow, maintained, start
 
         query = start(spark, definition, self._transform)
+
+        def idle() -> None:
+            status.saw_nothing_new()
+            display.show(status)
+
         try:
             with maintained(definition) as after_batch:
-                for report in follow(query, definition, lambda: False):
+                for report in follow(query, definition, lambda: False, idle):
                     status.took(report)
                     if metrics is not None:
                         metrics.batch(report)

@@ -42,14 +42,28 @@ class JobStatus:
     last: Report | None = None
     last_at: float | None = None
     trouble: str = ""
+    files: int = 0
+    size: int = 0
+    """Bytes of the files that were landed."""
+    bad: int = 0
+    fresh_at: float | None = None
+    """What was in the topics then has been read."""
 
-    def took(self, report: Report) -> None:
+    def took(self, report: Report, now: float | None = None) -> None:
         """Counts a finished batch."""
         self.state = "running"
-        self.last, self.last_at = report, time.time()
+        self.last, self.last_at = report, time.time() if now is None else now
         self.records += report.records
         self.rows += report.rows
+        self.files += report.files
+        self.size += report.size
+        self.bad += report.bad
         self.batches += 1
+        if not report.lag:
+            self.fresh_at = self.last_at - report.seconds
+
+    def saw_nothing_new(self, now: float | None = None) -> None:
+        self.fresh_at = time.time() if now is None else now
 
     def to_json(self) -> dict[str, Any]:
         last = None if self.last is None else self.last.to_json()
@@ -62,8 +76,12 @@ class JobStatus:
             "rows": self.rows,
             "batches": self.batches,
             "restarts": self.restarts,
+            "files": self.files,
+            "bytes": self.size,
+            "bad": self.bad,
             "last": last,
             "last_at": self.last_at,
+            "fresh_at": self.fresh_at,
             "trouble": self.trouble,
         }
 
@@ -179,6 +197,10 @@ class Job:
             return
         if event == "failed":
             self._failure = Failure(**fields)
+            return
+        if event == "idle":
+            self.status.saw_nothing_new()
+            self._stands("running")
             return
         report = Report(**fields)
         self.status.took(report)

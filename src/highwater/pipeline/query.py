@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*]"
 LOOK_SECONDS = 1
+USUAL: Mapping[str, str] = {}
 
 _log = logging.getLogger(__name__)
 
@@ -58,11 +59,17 @@ class Report:
 
 
 def session(definition: Definition, master: str | None = None) -> SparkSession:
-    """Starts a JVM. Executors elsewhere get our code and the user's; those on this machine's driver have it."""
+    """Starts a JVM. Executors elsewhere get our code and the user's; those on this machine's driver have it. A session
+    that is there, in a notebook for example, is taken as it is: its settings are its owner's."""
     from pyspark.sql import SparkSession
 
     make_importable(definition)
     chosen = master or definition.master or DEFAULT_MASTER
+    if (present := SparkSession.getActiveSession()) is not None:
+        asked = dict(definition.conf) | ({"spark.master": chosen} if master or definition.master else {})
+        if ignored := [name for name, value in asked.items() if present.conf.get(name, None) != value]:
+            _log.warning("a Spark session is there and is taken as it is, so without %s", ", ".join(ignored))
+        return present
     # Without it executors run whatever python3 they find, and all that is ever said is that a worker timed out.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {
@@ -126,11 +133,13 @@ def sole_driver(definition: Definition, lock: int | None = None) -> Iterator[Non
         yield
 
 
-def start(spark: SparkSession, definition: Definition, transform: Transform | None) -> StreamingQuery:
+def start(
+    spark: SparkSession, definition: Definition, transform: Transform | None, formats: Mapping[str, str] = USUAL
+) -> StreamingQuery:
+    """`formats` has the names under which others than the usual source and table are registered."""
     resumed = resumption(definition)
-    frame: DataFrame = (
-        spark.readStream.format("highwater").options(**definition.source, **resumed, **passing_over(definition)).load()
-    )
+    reader = spark.readStream.format(formats.get("highwater", "highwater"))
+    frame: DataFrame = reader.options(**definition.source, **resumed, **passing_over(definition)).load()
     if transform is not None:
         frame = transform(frame)
     if resumed:
@@ -138,7 +147,7 @@ def start(spark: SparkSession, definition: Definition, transform: Transform | No
     sink = dict(definition.sink)
     if definition.sink_format == "highwater-table":
         sink["landingId"] = landing_id(definition)
-    writer = frame.writeStream.format(definition.sink_format).options(**sink)
+    writer = frame.writeStream.format(formats.get(definition.sink_format, definition.sink_format)).options(**sink)
     writer = writer.option("checkpointLocation", definition.checkpoint).queryName(definition.name)
     seconds = definition.trigger_seconds
     if seconds is None:
@@ -148,9 +157,13 @@ def start(spark: SparkSession, definition: Definition, transform: Transform | No
     return writer.start()
 
 
-def follow(query: StreamingQuery, definition: Definition, stopping: Callable[[], bool]) -> Iterator[Report]:
-    """Reports of finished batches until the query ends, or `stopping` says so. Raises what made the query fail."""
+def follow(
+    query: StreamingQuery, definition: Definition, stopping: Callable[[], bool], idle: Callable[[], None] = lambda: None
+) -> Iterator[Report]:
+    """Reports of finished batches until the query ends, or `stopping` says so. Raises what made the query fail. `idle`
+    is called when Spark has looked, and there was nothing new."""
     seen = -1
+    looked_at = ""
     ended = False
     while not ended:
         ended = bool(query.awaitTermination(LOOK_SECONDS))
@@ -159,6 +172,9 @@ def follow(query: StreamingQuery, definition: Definition, stopping: Callable[[],
             if fields["batchId"] > seen and fields["sources"] and _has_run(fields):
                 seen = fields["batchId"]
                 yield report(fields, _landed(definition, fields))
+            elif not _has_run(fields) and fields["timestamp"] > looked_at:
+                looked_at = fields["timestamp"]
+                idle()
         if stopping() and not ended:
             query.stop()
 

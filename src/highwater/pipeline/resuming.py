@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from highwater.pipeline.checkpoint import Checkpoint
@@ -65,8 +67,9 @@ def _taken_over(table: Table, landing: str) -> list[TableEnd]:
 
 def check_stateless(frame: DataFrame) -> None:
     """Raises LandingError: what a query has counted up is in its checkpoint alone."""
-    plan = frame._jdf.queryExecution().analyzed().toString()
-    if found := _STATEFUL.search(plan):
+    with redirect_stdout(StringIO()) as plan:  # the one way to it that Spark Connect has, too
+        frame.explain(extended=True)
+    if found := _STATEFUL.search(plan.getvalue()):
         raise LandingError(
             f"the checkpoint is new and the table is not, and the query has a state ({found[1]}), which was in the old "
             f"checkpoint: put that back, or land in a new table"

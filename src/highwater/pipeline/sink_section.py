@@ -10,7 +10,7 @@ from highwater.pipeline.landing.options import FORMATS
 from highwater.pipeline.secrecy import is_secured
 from highwater.pipeline.sections import Mistake, Section
 
-SINK = ("table", "path", "name", "partition_by", "topic", "bootstrap_servers", "options")
+SINK = ("table", "path", "name", "partition_by", "merge_schema", "topic", "bootstrap_servers", "options")
 
 
 def sink_options(section: Section, source: Mapping[str, str], folder: Path) -> tuple[str, dict[str, str]]:
@@ -19,7 +19,7 @@ def sink_options(section: Section, source: Mapping[str, str], folder: Path) -> t
         what = "table and topic exclude each other" if table else f"table ({', '.join(FORMATS)}) or topic is missing"
         raise Mistake((*section.place, "topic") if table else section.place, what)
     if topic is not None:
-        for key in ("path", "name", "partition_by"):
+        for key in ("path", "name", "partition_by", "merge_schema"):
             if key in section:
                 raise Mistake((*section.place, key), "is of a table, and the sink is a topic")
         servers = section.text("bootstrap_servers")
@@ -40,6 +40,8 @@ def sink_options(section: Section, source: Mapping[str, str], folder: Path) -> t
         options["name"] = name
     if partitions := section.texts("partition_by"):
         options["partitionBy"] = ",".join(partitions)
+    if (merges := section.take("merge_schema", bool, "true or false")) is not None:
+        options["mergeSchema"] = str(merges).lower()
     section.add_options(options)
     return "highwater-table", options
 

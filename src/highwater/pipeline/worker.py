@@ -71,7 +71,7 @@ def _run(
         query = start(spark, definition, transform)
         report_event(event="started", query_id=str(query.id))
         with maintained(definition) as after_batch:
-            for report in follow(query, definition, stopping):
+            for report in follow(query, definition, stopping, lambda: report_event(event="idle")):
                 report_event(event="batch", **report.to_json())
                 after_batch()
     finally:

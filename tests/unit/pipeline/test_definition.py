@@ -6,13 +6,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from highwater.cli import main
 from highwater.pipeline import Pipeline
 from highwater.pipeline.definition import Definition
+from highwater.pipeline.landing.delta import DeltaTable
+from highwater.pipeline.landing.options import Landing
+from highwater.pipeline.options import SourceOptions
 from highwater.pipeline.project import NotEmpty, write_project
 from highwater.pipeline.restarting import Restart
 from highwater.pipeline.sections import Mistake, duration
@@ -99,6 +105,17 @@ def test_partitions_are_an_option_of_the_table_and_of_no_topic(tmp_path: Path) -
         loaded(tmp_path, by.replace("days(_timestamp)", "weeks(at)"))
     topic = GOOD[: GOOD.index("sink:")] + "sink: {topic: clean, partition_by: id}\n"
     with pytest.raises(BadDefinition, match="sink.partition_by: is of a table, and the sink is a topic"):
+        loaded(tmp_path, topic)
+
+
+def test_columns_are_merged_by_a_key_of_the_table(tmp_path: Path) -> None:
+    settled = GOOD.replace("  table: delta", "  merge_schema: false\n  table: delta")
+    assert loaded(tmp_path, settled).sink["mergeSchema"] == "false"
+    assert "mergeSchema" not in loaded(tmp_path, GOOD).sink
+    with pytest.raises(BadDefinition, match="sink.merge_schema: expected true or false, found 'no'"):
+        loaded(tmp_path, settled.replace("false", "'no'"))
+    topic = GOOD[: GOOD.index("sink:")] + "sink: {topic: clean, merge_schema: true}\n"
+    with pytest.raises(BadDefinition, match="sink.merge_schema: is of a table, and the sink is a topic"):
         loaded(tmp_path, topic)
 
 
@@ -349,3 +366,33 @@ def test_the_project_that_init_writes_is_a_good_definition(tmp_path: Path) -> No
     compile(paths[1].read_text(), "produce.py", "exec")
     with pytest.raises(NotEmpty, match="pipeline.yml is there already"):
         write_project(tmp_path / "new", "127.0.0.1:9092")
+
+
+def test_the_declarative_project_is_one_that_spark_loads_and_lands_by_our_options(tmp_path: Path) -> None:
+    """Spark's own command for it needs packages that are not there, and a run of it half a minute."""
+    paths = write_project(tmp_path / "new", "127.0.0.1:9092", "declarative")
+    folder = tmp_path / "new"
+    assert [str(path.relative_to(folder)) for path in paths] == [
+        "spark-pipeline.yml",
+        "transformations/orders.py",
+        "produce.py",
+        "README.md",
+    ]
+    spec = yaml.safe_load(paths[0].read_text())
+    assert set(spec) <= {"name", "storage", "libraries", "configuration"}
+    assert spec["storage"] == f"file://{folder}/storage"
+    called: dict[str, Any] = {}
+    graph = SimpleNamespace(
+        create_sink=lambda *given: called.update(sink=given),
+        append_flow=lambda target: lambda flow: called.update(target=target, flow=flow),
+    )
+    source = SimpleNamespace(options={}, load=lambda: source)
+    source.option = lambda name, value: source.options.update({name: value}) or source
+    source.format = lambda name: called.update(format=name) or source
+    text = paths[1].read_text().replace("from pyspark import pipelines as dp\n", "")
+    exec(compile(text, "orders.py", "exec"), {"dp": graph, "spark": SimpleNamespace(readStream=source)} | called)
+    called["flow"]()
+    name, sink_format, options = called["sink"]
+    assert (name, sink_format, called["format"]) == (called["target"], "highwater-table", "highwater")
+    assert Landing.from_options(options).table == DeltaTable(f"{folder}/tables/orders")
+    assert SourceOptions.parse(source.options, streaming=True).selection.topics == ("orders",)

@@ -61,9 +61,13 @@ def test_a_batch_that_comes_after_a_pause_is_counted_and_the_pause_is_none(tmp_p
     at_1, at_2 = positions(10), positions(12)
     batch = progress(at_1, at_2, at_2) | {"numInputRows": 1, "durationMs": {"addBatch": 200, "triggerExecution": 250}}
     pause = progress(at_1, at_1, at_1) | {"numInputRows": 0, "durationMs": {"latestOffset": 1, "triggerExecution": 1}}
+    pause["timestamp"] = "2030-01-01T00:00:00.000Z"
+    later = pause | {"timestamp": "2030-01-01T00:00:10.000Z"}
 
-    query: Any = Query([pause], [pause, batch])
-    seen = list(follow(query, definition(tmp_path, "json:loads"), lambda: False))
+    query: Any = Query([pause], [pause, batch], [pause, batch, later])
+    looks: list[int] = []
+    seen = list(follow(query, definition(tmp_path, "json:loads"), lambda: False, lambda: looks.append(1)))
+    assert len(looks) == 2, "Spark looked twice, though it shows the first look again and again"
     assert [(each.batch_id, each.records) for each in seen] == [(7, 2)]
 
 

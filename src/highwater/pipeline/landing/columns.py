@@ -72,6 +72,19 @@ def _comparable(type_: pa.DataType) -> pa.DataType:
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(type_, type_)
 
 
+def check_unchanged(table: pa.Schema, wanted: pa.Schema) -> None:
+    """Of a table whose columns are not merged with those of a batch. Raises LandingError for what would change."""
+    for field in wanted:
+        if field.name not in table.names:
+            raise LandingError(
+                f"column {field.name} is new in what is written, and mergeSchema is false: none is added"
+            )
+        was = table.field(field.name)
+        if was.type != field.type:
+            change = f"{was.type} in the table and would become {field.type}"
+            raise LandingError(f"column {field.name} is {change}, and mergeSchema is false")
+
+
 def grown(table: pa.Schema, batch: pa.Schema, *, widens: bool = False, required: Sequence[str] = ()) -> pa.Schema:
     """The columns that the table must have for the batch: its own, those that are new, and fields that are new inside
     of them. A column that is not written is null.

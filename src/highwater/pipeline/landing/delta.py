@@ -47,6 +47,8 @@ class DeltaTable:
     """As asked for; a table that is there has its own."""
     storage: Mapping[str, str] = field(default_factory=dict)
     """Of an object store: deltalake's options. What is not there comes from the environment."""
+    merges: bool = True
+    """Whether new columns and fields are added."""
 
     def prepare(self, schema: pa.Schema) -> Staging:
         from deltalake.exceptions import CommitFailedError
@@ -222,7 +224,7 @@ class DeltaTable:
         from deltalake import DeltaTable as Delta
         from deltalake import Schema
 
-        from highwater.pipeline.landing.columns import grown
+        from highwater.pipeline.landing.columns import check_unchanged, grown
 
         stored = Schema.from_arrow(with_units(schema, self.partition_by))
         if not self.exists():
@@ -234,6 +236,8 @@ class DeltaTable:
         present = _arrow(table.schema())
         wanted = grown(present, _arrow(stored), required=required(table.schema()))
         if not wanted.equals(present):
+            if not self.merges:
+                check_unchanged(present, wanted)
             changed = [
                 field for field in wanted if field.name not in present.names or field != present.field(field.name)
             ]

@@ -85,6 +85,8 @@ class IcebergTable:
     """pyiceberg's properties of the catalog, and under `name` its name; none: SQLite in `path`."""
     partition_by: tuple[PartitionField, ...] = ()
     """As asked for; a table that is there has its own."""
+    merges: bool = True
+    """Whether new columns and fields are added, and numbers widened."""
 
     def prepare(self, schema: pa.Schema) -> Staging:
         from pyiceberg.exceptions import CommitFailedException
@@ -203,7 +205,7 @@ class IcebergTable:
         from pyiceberg.exceptions import NoSuchTableError
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-        from highwater.pipeline.landing.columns import grown
+        from highwater.pipeline.landing.columns import check_unchanged, grown
 
         catalog = self._catalog()
         try:
@@ -216,7 +218,10 @@ class IcebergTable:
             table = catalog.create_table_if_not_exists(self.name, new, location, spec, properties=RULES)
         present = schema_to_pyarrow(table.schema(), include_field_ids=False)
         required = [field.name for field in table.schema().fields if field.required]
-        if not grown(present, _stored(schema), widens=True, required=required).equals(present):
+        wanted = grown(present, _stored(schema), widens=True, required=required)
+        if not wanted.equals(present):
+            if not self.merges:
+                check_unchanged(present, wanted)
             with table.update_schema() as change:
                 change.union_by_name(schema)
         return table

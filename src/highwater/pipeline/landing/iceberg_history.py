@@ -48,6 +48,7 @@ def expire(table: OpenTable) -> None:
     Files stay for readers of now; the clean-up removes them when they are old.
     """
     from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotsUpdate
 
     kept = max(1, int(table.properties.get(_KEPT, 1)))
     due = _due(table.metadata, kept, int(time.time() * 1000))
@@ -55,7 +56,9 @@ def expire(table: OpenTable) -> None:
     if len(due) >= max(1, kept // _SHARE):
         # Another writer committed first: that writer expires them, or the next batch does.
         with suppress(CommitFailedException):
-            table.maintenance.expire_snapshots().by_ids(due).commit()
+            # Not by `table.maintenance`: it copies all of the metadata twice for each snapshot that it is to expire.
+            is_same = AssertTableUUID(uuid=table.metadata.table_uuid)
+            table._do_commit((RemoveSnapshotsUpdate.model_validate({"snapshot-ids": due}),), (is_same,))
 
 
 def was_restored(metadata: TableMetadata, marks: Mapping[str, str], last: Mapping[str, str]) -> bool:

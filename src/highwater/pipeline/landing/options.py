@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from highwater.pipeline.decode import Decoding
@@ -26,6 +26,7 @@ OPTIONS = (
     "table",
     "name",
     "partitionBy",
+    "mergeSchema",
     "compression",
     "maxFileBytes",
     "rowGroupBytes",
@@ -109,8 +110,9 @@ def _table(given: Mapping[str, str]) -> Table:
         partition_by = parse(given.get("partitionby", ""))
     except ValueError as error:
         raise BadOption(f"option partitionBy: {error}") from error
+    merges = _flag(given, "mergeSchema", usual=True)
     if kind == "iceberg":
-        return _iceberg(given, path, partition_by)
+        return replace(_iceberg(given, path, partition_by), merges=merges)
     for name in given:
         if name == "name" or name.startswith(CATALOG_PREFIX):
             raise BadOption(f"option {name} is for table=iceberg, and table is {kind}")
@@ -122,12 +124,12 @@ def _table(given: Mapping[str, str]) -> Table:
     if storage and not is_in_store(path):
         raise BadOption(f"option {STORAGE_PREFIX}{next(iter(storage))} is for an object store, and path is {path}")
     if kind == "delta":
-        return DeltaTable(path, partition_by, storage)
+        return DeltaTable(path, partition_by, storage, merges)
     if partition_by:
         raise BadOption(
             "option partitionBy is for table=delta and table=iceberg: the folders of a Parquet table are its batches"
         )
-    return ParquetTable(path)
+    return ParquetTable(path, merges)
 
 
 def _iceberg(given: Mapping[str, str], path: str | None, partition_by: tuple[PartitionField, ...]) -> IcebergTable:
@@ -185,6 +187,13 @@ def _shape(given: Mapping[str, str]) -> FileShape:
         _bytes(given, "maxFileBytes", DEFAULT_SHAPE.max_file_bytes),
         _bytes(given, "rowGroupBytes", DEFAULT_SHAPE.row_group_bytes),
     )
+
+
+def _flag(given: Mapping[str, str], name: str, usual: bool) -> bool:
+    said = given.get(name.lower(), str(usual)).strip().lower()
+    if said not in ("true", "false"):
+        raise BadOption(f"option {name} is {said!r}: it must be true or false")
+    return said == "true"
 
 
 def _bytes(given: Mapping[str, str], name: str, usual: int) -> int:

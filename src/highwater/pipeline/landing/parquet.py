@@ -45,13 +45,15 @@ class _Taken(Exception):
 @dataclass(frozen=True)
 class ParquetTable:
     path: str
+    merges: bool = True
+    """Whether new columns and fields are added."""
 
     @property
     def _staging(self) -> Path:
         return Path(self.path, STAGING)
 
     def prepare(self, schema: pa.Schema) -> FolderStaging:
-        from highwater.pipeline.landing.columns import grown
+        from highwater.pipeline.landing.columns import check_unchanged, grown
 
         taken = [name for name in schema.names if name.lower() in (QUERY, BATCH)]
         if taken:
@@ -63,6 +65,8 @@ class ParquetTable:
         if present is None:
             self._write_schema(schema)
         elif not (wanted := grown(present, schema)).equals(present):
+            if not self.merges:
+                check_unchanged(present, wanted)
             self._write_schema(wanted)
         return FolderStaging(str(self._staging), ".staged")
 

@@ -6,9 +6,18 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-FILES = {"pipeline.yml": "pipeline.yml", "produce.py": "produce.txt", "README.md": "readme.txt"}
-"""The template for each file of the project. Python and Markdown templates are .txt files here, so that they are not
-taken for files of this package."""
+TEMPLATES = {
+    "pipeline": {"pipeline.yml": "pipeline.yml", "produce.py": "produce.txt", "README.md": "readme.txt"},
+    "declarative": {
+        "spark-pipeline.yml": "declarative.yml",
+        "transformations/orders.py": "transformations.txt",
+        "produce.py": "produce.txt",
+        "README.md": "declarative_readme.txt",
+    },
+}
+"""For `highwater pipeline land`, or for Spark Declarative Pipelines: the template for each file of the project. Python
+and Markdown templates are .txt files here, so that they are not taken for files of this package."""
+USUAL_TEMPLATE = "pipeline"
 
 LOCAL = ("127.0.0.1", "localhost")
 PORT = 9092
@@ -46,16 +55,17 @@ def _cluster_step(bootstrap_servers: str) -> str:
     )
 
 
-def write_project(folder: Path, bootstrap_servers: str) -> list[Path]:
+def write_project(folder: Path, bootstrap_servers: str, template: str = USUAL_TEMPLATE) -> list[Path]:
     """Writes all files, or none. Raises NotEmpty or OSError."""
-    paths = [folder / name for name in FILES]
+    wanted = TEMPLATES[template]
+    paths = [folder / name for name in wanted]
     for path in paths:
         if path.exists():
             raise NotEmpty(f"{path} is there already: `init` overwrites nothing")
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, template in zip(paths, FILES.values(), strict=True):
-        text = files(__name__).joinpath(template).read_text(encoding="utf-8")
+    for path, name in zip(paths, wanted.values(), strict=True):
+        text = files(__name__).joinpath(name).read_text(encoding="utf-8")
         text = text.replace("@SERVERS@", bootstrap_servers).replace("@PYTHON@", sys.executable)
-        text = text.replace("@CLUSTER@", _cluster_step(bootstrap_servers))
+        text = text.replace("@CLUSTER@", _cluster_step(bootstrap_servers)).replace("@FOLDER@", str(folder.absolute()))
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return paths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,22 @@ def test_other_changes_are_refused_and_leave_the_table_as_it_was(
     with pytest.raises(LandingError, match=said):
         table.prepare(schema)
     assert read(kind, path).column_names == ["id", "note"]
+
+
+def test_without_merging_schemas_no_column_is_added_and_none_is_changed(table: Table, kind: str, path: Path) -> None:
+    table.commit(numbered("q", 0), staged(table, [1]))
+    settled = replace(table, merges=False)  # type: ignore[type-var]
+    with pytest.raises(LandingError, match="column price is new in what is written, and mergeSchema is false"):
+        settled.prepare(WIDER)
+    nested = pa.schema([("id", pa.int64()), ("note", pa.string()), ("at", pa.struct([("x", pa.int64())]))])
+    table.prepare(nested)
+    inside = nested.set(2, pa.field("at", pa.struct([("x", pa.int64()), ("y", pa.int64())])))
+    with pytest.raises(LandingError, match="column at is struct.* and would become struct.*mergeSchema is false"):
+        settled.prepare(inside)
+    assert read(kind, path).column_names == ["id", "note", "at"]
+    settled.prepare(SCHEMA)  # one that is missing is null, as ever
+    settled.commit(numbered("q", 1), staged(settled, [2]))
+    assert sorted(read(kind, path)["id"].to_pylist()) == [1, 2]
 
 
 def test_a_column_that_is_left_out_is_null_from_then_on(table: Table, kind: str, path: Path) -> None:

@@ -8,16 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyiceberg.table
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from highwater.pipeline.landing import iceberg
 from highwater.pipeline.landing.iceberg import CATALOG_FILE, LOCK_SECONDS, IcebergTable
-from highwater.pipeline.landing.iceberg_history import BATCH_MARK, RULES
+from highwater.pipeline.landing.iceberg_history import BATCH_MARK, RULES, expire
 from highwater.pipeline.landing.options import Landing
 from highwater.pipeline.landing.rule import Batch, Known
 from tests.unit.pipeline.landing.tables import SCHEMA, grow_old, ids, numbered, staged
@@ -61,6 +62,26 @@ def test_snapshots_go_by_the_rules_of_the_table_while_rows_and_batches_stay(tabl
     assert batches(table.open())[-KEPT:] == ["5", "6"]
     assert not table.commit(numbered("q", 6), staged(table, [6]))
     assert ids("iceberg", path) == Counter(range(7))
+
+
+def test_what_expires_together_costs_one_commit_and_no_copies_of_the_metadata(
+    table: IcebergTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyiceberg's own way copies the metadata twice for each of them: a third of the CPU time of all commits."""
+    for number in range(2 * KEPT):
+        table.commit(numbered("q", number), staged(table, [number]))
+    set_rules(table, SHORT)
+    usual, copies = pyiceberg.table.update_table_metadata, []
+
+    def counted(*given: Any) -> Any:
+        copies.append(given)
+        return usual(*given)
+
+    monkeypatch.setattr(pyiceberg.table, "update_table_metadata", counted)
+    opened = table.open()
+    expire(opened)
+    assert len(table.open().snapshots()) == len(opened.snapshots()) == KEPT
+    assert not copies
 
 
 def test_young_snapshots_stay_however_many_there_are(table: IcebergTable) -> None:

@@ -52,6 +52,16 @@ def test_the_shape_of_files() -> None:
     assert landing.shape == FileShape(compression="zstd", max_file_bytes=2_000_000)
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_columns_are_merged_unless_the_option_says_no(kind: str) -> None:
+    options = {"table": kind, "path": "/t"}
+    found = [Landing.from_options(options | said).table for said in ({}, {"mergeSchema": "True"})]
+    assert all(table.merges for table in found)  # type: ignore[attr-defined]
+    assert not Landing.from_options(options | {"mergeSchema": "false"}).table.merges  # type: ignore[attr-defined]
+    with pytest.raises(BadOption, match="option mergeSchema is 'maybe': it must be true or false"):
+        Landing.from_options(options | {"mergeSchema": "maybe"})
+
+
 DELTA = {"table": "delta", "path": "/t"}
 
 

@@ -1,14 +1,20 @@
-"""Fixtures for tests that need a Kafka cluster: `kafka_cluster`, `kafka_topic` and `durability_check`.
+"""Fixtures for tests that need a Kafka cluster: `kafka_cluster`, `kafka_topic` and `durability_check`; and
+`pipeline_runner` for tests of pipelines, which need Spark.
 
 Settings in pytest.ini or pyproject.toml: `highwater_brokers`, `highwater_controllers`, `highwater_processes` and
 `highwater_config` (lines of key=value). The mark `kafka_topic(partitions=…, replication_factor=…, config=…)` shapes
 the topic of one test.
+
+The package may use `highwater.cluster`, `highwater.pipeline` and what is below them. It imports them only when a test
+asks for a fixture. Start here; `pipeline_runner` has the fixture for pipelines.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +22,8 @@ import pytest
 if TYPE_CHECKING:
     from highwater.cluster import Cluster
     from highwater.cluster.durability import DurabilityCheck
+    from highwater.pipeline.fluent import Pipeline
+    from highwater.pytest_plugin.pipeline_runner import PipelineRunner
 
 MARK = "kafka_topic"
 SHAPE = ("partitions", "replication_factor", "config", "assignment")
@@ -74,6 +82,42 @@ def durability_check(
     check = DurabilityCheck(kafka_cluster, kafka_topic, partitions=_shape(request).get("partitions", 1))
     yield check
     check.close()
+
+
+@pytest.fixture(scope="session")
+def _spark_of_pipelines() -> Iterator[None]:
+    """Ends the session that the first pipeline has started. One that was there before is another's."""
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise pytest.UsageError("pipeline_runner needs the packages of `pip install 'highwater[spark]'`") from None
+    was_there = SparkSession.getActiveSession() is not None
+    yield
+    session = SparkSession.getActiveSession()
+    if session is not None and not was_there:
+        session.stop()
+
+
+@pytest.fixture
+def pipeline_runner(
+    kafka_cluster: Cluster, tmp_path: Path, _spark_of_pipelines: None
+) -> Iterator[Callable[..., PipelineRunner]]:
+    """`pipeline_runner("pipeline.yml")` or `pipeline_runner(Pipeline(…)…)`: that pipeline with a topic, a table and a
+    checkpoint of the test's own."""
+    from highwater.pytest_plugin.pipeline_runner import PipelineRunner, defined
+
+    with ExitStack() as opened:
+
+        def run(pipeline: str | Path | Pipeline, partitions: int = 3) -> PipelineRunner:
+            definition = defined(pipeline)
+            folder = tmp_path / definition.name
+            folder.mkdir()
+            runner = PipelineRunner(definition, kafka_cluster, folder, partitions)
+            opened.callback(runner.close)
+            return runner
+
+        yield run
+        kafka_cluster.restore()
 
 
 def _count(config: pytest.Config, option: str, *, at_least: int) -> int:
