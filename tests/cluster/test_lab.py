@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -68,18 +69,35 @@ def test_both_languages_tell_the_same_numbers_and_nothing_is_wider_than_the_page
     recording = run(name)
     assert {frame.kind for frame in recording.frames} == {"step", "lost", "mistake"}
     for frame in recording.frames:
+        assert all(lane.epoch >= 0 for lane in frame.lanes if lane.label is None), "a lane that nobody has seen"
         for words in (frame.title, frame.text):
             assert places(words.en) == places(words.ko) <= set(frame.facts), words.en
         for width in (100, 60):
             for language in LANGUAGES:
                 text = as_text(frame, 1, len(recording.frames), language, width)
                 assert {columns(line) for line in text.splitlines()} == {width}
+                assert frame.title.told(language, frame.facts) in text.splitlines()[0], "a title is cut off"
                 for lane in frame.lanes:
                     assert str(lane.log_end) in text and str(lane.high_watermark) in text
                 for heading, content in frame.files:
                     shown = heading.told(language, {}) if isinstance(heading, Words) else heading
                     assert all(line in text for line in (shown, *content.splitlines())), "a line is broken"
     assert any("가" <= letter <= "힣" for letter in recording.title.ko)
+
+
+PARTICLE = re.compile(r"\{(\w+)\}(을|를|은|는|이|가|과|와|으로|로|이라고|라고)(?=[ ,.]|$)")
+AFTER_A_VOWEL = ("를", "는", "가", "와", "로", "라고")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_korean_particles_fit_the_numbers_before_them(run: Callable[[str], Recording], name: str) -> None:
+    """A digit is read aloud: 2, 4, 5 and 9 end in a vowel, and before 로 the ㄹ of 1, 7 and 8 counts as one."""
+    for frame in run(name).frames:
+        for words in (frame.title, frame.text):
+            for place, particle in PARTICLE.findall(words.ko):
+                digit = str(frame.facts[place])[-1:]
+                vowels = "2459178" if particle in ("로", "으로") else "2459"
+                assert (digit in vowels) == (particle in AFTER_A_VOWEL), f"{digit}{particle}: {words.ko}"
 
 
 def columns(line: str) -> int:
@@ -103,7 +121,7 @@ def test_a_write_is_acknowledged_by_the_next_fetches_and_the_high_watermark_trav
 ) -> None:
     recording = run("write-and-acknowledgement")
     assert ends(titled(recording, "the leader writes")) == {1: (5, 6), 2: (5, 5), 3: (5, 5)}
-    known = titled(recording, "the followers have it, and the leader does not know")
+    known = titled(recording, "the followers have it, the leader is not aware")
     assert ends(known) == {1: (5, 6), 2: (5, 6), 3: (5, 6)}
     assert titled(recording, "the next fetch is the acknowledgement").facts == {"offset": 5, "end": 6}
     back = titled(recording, "the high watermark travels back")
@@ -148,7 +166,7 @@ def test_each_choice_of_unclean_election_has_its_price(run: Callable[[str], Reco
     assert died.facts == {"error": "NOT_ENOUGH_REPLICAS", "risky": 3, "hw": 3}
     off = titled(recording, "unclean election off: no leader")
     assert not any(lane.is_leader for lane in off.lanes)
-    on = titled(recording, "unclean election on: a leader that misses a record")
+    on = titled(recording, "unclean election on: a leader lacks a record")
     assert on.facts["leader"] in (2, 3)
     returned = titled(recording, "node 1 returns")
     assert {lane.log_end for lane in returned.lanes} == {2} and len({lane.epochs for lane in returned.lanes}) == 1
@@ -363,6 +381,11 @@ def test_run_fails_where_what_it_narrates_was_not_seen(monkeypatch: pytest.Monke
 def test_what_is_no_experiment_and_no_recording_is_refused_in_one_line(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["lab", "run", "nothing"])
     assert told.exit_code == 1 and "there is no experiment nothing: `highwater lab list`" in told.output
+    told = CliRunner().invoke(main, ["lab", "run", "leader-kiled"])
+    assert told.exit_code == 1 and "there is no experiment leader-kiled: did you mean leader-killed?" in told.output
+    nowhere = tmp_path / "none" / "killed.jsonl"
+    told = CliRunner().invoke(main, ["lab", "run", "leader-killed", "--record", str(nowhere)])
+    assert told.output == f"Error: --record {nowhere}: there is no folder {nowhere.parent}\n"
     file = tmp_path / "other.json"
     file.write_text('{"a": 1}\n')
     told = CliRunner().invoke(main, ["lab", "replay", str(file)])

@@ -88,7 +88,7 @@ def _lane(lane: Lane, scale: Scale, language: str) -> Iterator[RenderableType]:
     yield head
     yield Padding(scale.strip(lane), (0, 0, 0, 2), style="" if is_real else "dim")
     facts: dict[str, Fact] = {"start": lane.log_start, "hw": lane.high_watermark, "end": lane.log_end}
-    numbers = Text(NUMBERS.told(language, facts), "dim")
+    numbers = Text().append(NUMBERS.told(language, facts), "dim")
     if lane.epochs:
         starts = ", ".join(f"e{epoch}@{start}" for epoch, start in lane.epochs)
         numbers.append(f" · {EPOCHS.told(language, {'starts': starts})}", EPOCH)

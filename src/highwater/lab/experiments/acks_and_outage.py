@@ -27,7 +27,7 @@ THREE_KINDS_OF_ACKNOWLEDGEMENT = Scene(
         "With acks=1 it answers offset {one} after its own write. With acks=all it answers offset {all} when the whole "
         "ISR has the record.",
         "min.insync.replicas는 2다. acks=0이면 리더는 응답하지 않으므로 프로듀서는 오프셋조차 모른다. acks=1이면 리더가 자기 "
-        "로그에 쓴 뒤 오프셋 {one}을 알려 준다. acks=all이면 ISR 전체가 레코드를 가진 뒤에 오프셋 {all}을 알려 준다.",
+        "로그에 쓴 뒤 오프셋 {one}번을 알려 준다. acks=all이면 ISR 전체가 레코드를 가진 뒤에 오프셋 {all}번을 알려 준다.",
     ),
 )
 TWO_BROKERS_DIE = Scene(
@@ -60,7 +60,7 @@ UNCLEAN_OFF = Scene(
     ),
 )
 UNCLEAN_ON = Scene(
-    Words("unclean election on: a leader that misses a record", "unclean 선출을 켠 토픽: 레코드가 빠진 리더"),
+    Words("unclean election on: a leader lacks a record", "unclean 선출을 켠 토픽: 레코드가 빠진 리더"),
     Words(
         "The other topic is led by node {leader}, which never had the last record. It takes writes at once, and puts the "
         "new record at the same offset.",
@@ -132,6 +132,7 @@ def _outage(bench: Bench) -> None:
     available = bench.topic("lab-available", unclean_leader_election_enable="true")
     for topic in (safe, available):
         bench.send(topic, [KEPT])
+        bench.until(topic, lambda lanes: all(lane.log_end == 1 for lane in lanes.values()), "all have the first record")
     for node in (2, 3):
         cluster.kill(node)
         bench.wait_for_isr(safe, {1, 3} if node == 2 else {1})
@@ -142,6 +143,7 @@ def _outage(bench: Bench) -> None:
         AN_OUTAGE_BEGINS,
         available,
     )
+    bench.lanes(safe)  # a dead node is shown as it was seen last
     cluster.kill(1)
     cluster.start(2, 3)
     leader = cluster.wait_for_leader(available, 0, other_than=1)

@@ -13,7 +13,7 @@ QUORUM = Scene(
     Words(
         "Three controllers, 101 to 103, keep the cluster's metadata in a log that they replicate by Raft. Controller "
         "{controller} leads it: it alone decides on leaders and ISRs. The brokers read that log.",
-        "컨트롤러 101~103이 클러스터 메타데이터를 Raft로 복제하는 로그에 보관한다. 컨트롤러 {controller}이 이 로그의 리더이며, 파티션 리더와 ISR은 이 "
+        "컨트롤러 101~103이 클러스터 메타데이터를 Raft로 복제하는 로그에 보관한다. {controller}번 컨트롤러가 이 로그의 리더이며, 파티션 리더와 ISR은 이 "
         "컨트롤러만 결정한다. 브로커는 그 로그를 읽는다.",
     ),
 )
@@ -23,8 +23,8 @@ DEAD = Scene(
         "Controller {old} is killed, and a record is written at once: offset {offset} is acknowledged. Producers, consumers "
         "and followers need no controller as long as no leader and no ISR has to change. After {seconds} s controller {new} "
         "is active.",
-        "컨트롤러 {old}을 강제로 종료하고 바로 레코드를 쓴다. 오프셋 {offset}이 확인되었다. 리더나 ISR을 바꿀 일이 없는 동안 프로듀서, 컨슈머, 팔로워는 "
-        "컨트롤러가 필요 없다. {seconds}초 뒤 컨트롤러 {new}이 액티브가 되었다.",
+        "{old}번 컨트롤러를 강제로 종료하고 바로 레코드를 쓴다. 오프셋 {offset}번이 확인되었다. 리더나 ISR을 바꿀 일이 없는 동안 프로듀서, 컨슈머, 팔로워는 "
+        "컨트롤러가 필요 없다. {seconds}초 뒤 {new}번 컨트롤러가 액티브가 되었다.",
     ),
 )
 DECIDES = Scene(

@@ -45,7 +45,7 @@ CLIENTS_FIND_THE_LEADER = Scene(
         "connection is broken, so it asks any other broker for metadata, and goes to node {leader}: offset {offset} is "
         "acknowledged. Node {old} returns as a follower and is in the ISR again.",
         "처음 레코드 {before}개를 쓴 프로듀서는 노드 {old}을 리더로 알고 있다. 이 프로듀서가 레코드를 하나 더 보낸다. 연결이 끊겼으므로 "
-        "다른 아무 브로커에게나 메타데이터를 묻고 {leader}번 노드로 간다. 오프셋 {offset}이 확인되었다. 노드 {old}은 팔로워로 돌아와 다시 "
+        "다른 아무 브로커에게나 메타데이터를 묻고 {leader}번 노드로 간다. 오프셋 {offset}번이 확인되었다. 노드 {old}은 팔로워로 돌아와 다시 "
         "ISR에 들어간다.",
     ),
 )

@@ -97,7 +97,11 @@ def script(bench: Bench) -> None:
 
     cluster.join(1, 3)
     bench.wait_for_isr(topic, 3)
-    lanes = bench.until(topic, lambda lanes: lanes[3].high_watermark == BEFORE + MORE, "node 3 has caught up")
+    lanes = bench.until(
+        topic,
+        lambda lanes: all(lane.high_watermark == BEFORE + MORE for lane in lanes.values()),
+        "node 3 has caught up, and all know it",
+    )
     bench.show(
         IT_CATCHES_UP_AND_RETURNS,
         lanes=tuple(lanes.values()),

@@ -34,7 +34,7 @@ TOO_LOW = Scene(
         "the end, offsets would run backwards. So ListOffsets gets {error}. A Fetch at {low} waits, and is answered "
         "with {records} records when its time is over. Clients try again.",
         "노드 1이 죽고 {leader}번 노드가 리더가 된다. 노드 2와 3 사이가 끊겨 있어 상대가 어디까지 가졌는지 알 수 없다. 하이 워터마크는 "
-        "{low}로, 컨슈머가 이미 보았을 수 있는 {hw}보다 낮다. 끝이 {low}라고 답하면 오프셋이 뒤로 간다. 그래서 ListOffsets는 "
+        "{low}이며, 컨슈머가 이미 보았을 수 있는 {hw}보다 낮다. 끝이 {low}번이라고 답하면 오프셋이 뒤로 간다. 그래서 ListOffsets는 "
         "{error} 오류를 받는다. {low}번부터의 Fetch는 기다리다가, 시간이 지나면 레코드 {records}개로 응답받는다. 클라이언트는 다시 "
         "시도한다.",
     ),
@@ -44,7 +44,7 @@ ONE_FETCH_LATER = Scene(
     Words(
         "The link is healed. The first fetch of the other follower asks for offset {end}, and the high watermark is "
         "{end} again. ListOffsets answers {end}, and a consumer reads the record.",
-        "연결이 복구된다. 다른 팔로워의 첫 페치가 {end}번을 요청하자 하이 워터마크도 다시 {end}이 된다. ListOffsets는 {end}을 "
+        "연결이 복구된다. 다른 팔로워의 첫 페치가 {end}번을 요청하자 하이 워터마크도 다시 {end}까지 오른다. ListOffsets는 {end}번을 "
         "답하고 컨슈머는 레코드를 읽는다.",
     ),
 )

@@ -35,7 +35,7 @@ THE_LEADER_WRITES = Scene(
     ),
 )
 THE_FOLLOWERS_HAVE_IT = Scene(
-    Words("the followers have it, and the leader does not know", "팔로워는 받았지만 리더는 아직 모른다"),
+    Words("the followers have it, the leader is not aware", "팔로워는 받았지만 리더는 아직 모른다"),
     Words(
         "The answers arrive, and both followers write the record: log end {end} everywhere. They send no "
         "acknowledgement; there is no such message. Their next fetch would tell, since it asks for offset {end}. We "
@@ -52,8 +52,8 @@ THE_NEXT_FETCH_IS_THE_ACKNOWLEDGEMENT = Scene(
         "ISR, too. Then node 3's arrives. Now the leader knows that the whole ISR has offset {offset}: it moves the high "
         "watermark to {end} and answers the producer with offset {offset}.",
         "노드 2의 페치를 먼저 통과시켰다. 오프셋 {end}을 요청하지만 노드 3도 ISR에 있으므로 하이 워터마크는 움직이지 않는다. "
-        "이어서 노드 3의 페치가 도착한다. 이제 리더는 ISR 전체가 오프셋 {offset}을 가졌음을 알고, 하이 워터마크를 {end}으로 "
-        "올린 뒤 프로듀서에게 오프셋 {offset}으로 응답한다.",
+        "이어서 노드 3의 페치가 도착한다. 이제 리더는 ISR 전체가 오프셋 {offset}번을 가졌음을 알고, 하이 워터마크를 {end}으로 "
+        "올린 뒤 프로듀서에게 오프셋 {offset}번으로 응답한다.",
     ),
 )
 THE_HIGH_WATERMARK_TRAVELS_BACK = Scene(
