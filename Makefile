@@ -64,6 +64,9 @@ soak: setup
 
 soak-pipeline: setup
 	@HIGHWATER_PIPELINE_KILLS=10 $(BIN)/pytest -q -s tests/pipeline/test_exactly_once.py
+	@HIGHWATER_FRESH_PACKAGES=1 $(BIN)/pytest -q tests/pipeline/test_documents.py -k from_nothing
+	@HIGHWATER_CHECKPOINT_LOSSES=10 $(BIN)/pytest -q -s tests/pipeline/test_pipeline_runner.py -k lost_at_random
+	@HIGHWATER_KILL_MATRIX=1 $(BIN)/pytest -q -s tests/pipeline/test_kill_matrix.py
 
 power-cuts: setup
 	@HIGHWATER_POWER_CUTS=100 $(BIN)/pytest -q -s tests/cluster/test_power_cuts.py

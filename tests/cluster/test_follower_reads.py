@@ -61,7 +61,7 @@ class NearReader(threading.Thread):
                 self.offsets.append(message.offset() or 0)
                 self.values.append(message.value() or b"")
             elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
-                self.errors.append(str(error))  # a lost connection is told as well, though nothing needs to be done
+                self.errors.append(str(error))  # a lost connection is reported, too, though nothing needs to be done
 
     def stop(self) -> None:
         self._stopping.set()

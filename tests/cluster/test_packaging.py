@@ -161,12 +161,15 @@ def test_the_action_starts_a_cluster_and_tells_its_address(tmp_path: Path) -> No
     assert taken.returncode == 1 and "'none' is not a valid integer" in taken.stderr
 
 
-def needed_by(wheel: Path) -> set[str]:
-    """The distributions that the wheel needs without its extras: those that it declares, and theirs."""
+def declared_by(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
         lines = archive.read(name).decode().splitlines()
-    waiting = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+    return [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+
+
+def with_their_needs(waiting: list[str]) -> set[str]:
+    """The distributions that these requirements name without extras, and those that they need."""
     found: set[str] = set()
     while waiting:
         wanted = Requirement(waiting.pop())
@@ -177,45 +180,69 @@ def needed_by(wheel: Path) -> set[str]:
     return found
 
 
-@pytest.mark.slow
-def test_a_wheel_that_build_makes_works_in_a_fresh_environment(tmp_path: Path) -> None:
-    """With the packages that it declares, and no others: they are linked from here, since a test downloads nothing."""
-    source = tmp_path / "source"
+def build_wheel(folder: Path) -> Path:
+    source = folder / "source"
     ignored = shutil.ignore_patterns("*.so", "*.c", "__pycache__", "*.egg-info")
     shutil.copytree(ROOT / "src", source / "src", ignore=ignored)
     for name in NEEDED:
         shutil.copy(ROOT / name, source)
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(source)]
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source)]
     built = subprocess.run(build, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
-    (wheel,) = tmp_path.glob("highwater-*.whl")
-    fresh = tmp_path / "fresh"
-    venv.create(fresh, with_pip=True)
-    (packages,) = fresh.glob("lib/python*/site-packages")
-    for name in needed_by(wheel):
+    (wheel,) = folder.glob("highwater-*.whl")
+    return wheel
+
+
+def fresh_environment(folder: Path, wheel: Path, *beside: str) -> Path:
+    """With the wheel, what it declares, and what is named beside it, and no others: they are linked from here, since a
+    test downloads nothing."""
+    venv.create(folder, with_pip=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for name in with_their_needs([*declared_by(wheel), *beside]):
         for file in metadata.files(name) or ():
             target = packages / file
             if ".." not in file.parts and "__pycache__" not in file.parts:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.symlink_to(file.locate())
-    pip = [str(fresh / "bin/python"), "-m", "pip", "install", "-q", "--no-index", str(wheel)]
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "-q", "--no-index", str(wheel)]
     installed = subprocess.run(pip, capture_output=True, text=True, check=False)
     assert installed.returncode == 0, installed.stdout + installed.stderr
-    first_hour = """
-    highwater up --brokers 1 --port "$PORT" >up.out &
-    trap 'kill -TERM %1; wait %1' EXIT
-    until grep -q '^ready ' up.out; do kill -0 %1; done
-    highwater topics create orders --partitions 3
-    echo hello | highwater console-producer --topic orders
-    highwater console-consumer --topic orders --from-beginning --max-messages 1
-    highwater status --topic orders >status.txt
-    highwater --version
-    """
+    return folder
+
+
+def first_example() -> str:
+    """The test on README's first screen."""
+    return (ROOT / "README.md").read_text().partition("```python\n# test_orders.py\n")[2].partition("```")[0]
+
+
+FIRST_HOUR = """
+highwater up --brokers 1 --port "$PORT" >up.out &
+up=$!
+trap 'kill -TERM $up; wait $up' EXIT
+until grep -q '^ready ' up.out; do kill -0 $up; done
+highwater topics create orders --partitions 3
+echo hello | highwater console-producer --topic orders
+highwater console-consumer --topic orders --from-beginning --max-messages 1
+highwater status --topic orders >status.txt
+python -m pytest -q test_orders.py >pytest.txt
+highwater --version
+trap - EXIT
+highwater down
+wait $up
+"""
+
+
+@pytest.mark.slow
+def test_the_first_hour_goes_well_with_a_wheel_in_a_fresh_environment(tmp_path: Path) -> None:
+    fresh = fresh_environment(tmp_path / "fresh", build_wheel(tmp_path), "pytest", "confluent-kafka")
+    (tmp_path / "test_orders.py").write_text(first_example())
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-m", "-c", first_hour], cwd=tmp_path, capture_output=True, text=True,
+        ["bash", "-euo", "pipefail", "-m", "-c", FIRST_HOUR], cwd=tmp_path, capture_output=True, text=True,
         env={"PATH": f"{fresh / 'bin'}:/usr/bin:/bin", "PORT": str(free_ports(1)[0])}, timeout=SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[:2] == ["Created topic orders.", "hello"]
     assert "kernel: cython (compiled)" in done.stdout
+    assert done.stdout.splitlines()[-1] == "stopped"
     assert "orders" in (tmp_path / "status.txt").read_text()
+    assert "1 passed" in (tmp_path / "pytest.txt").read_text()

@@ -251,6 +251,8 @@ def test_up_signals_no_stranger_whose_pid_stands_in_a_file(tmp_path: Path) -> No
             os.kill(running.nodes[0]["pid"], signal.SIGKILL)
             printed = f"node 1 died (killed by SIGKILL); its log, {directory}/node-1/node.log, ends:\n  ["
             wait_until(lambda: printed in running.errors, "its end is seen")
+            back = f"node 1 stays down: `highwater start 1 --data-dir {directory}` starts it again; "
+            wait_until(lambda: back in running.errors, "up says how it starts again")
             assert running.end(signal.SIGTERM) == 0
         assert running.nodes[0]["pid"] != stranger.pid
         assert stranger.poll() is None

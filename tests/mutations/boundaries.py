@@ -204,7 +204,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         scenario="F17",
         test=BOUNDARIES + "test_a_fetch_that_meets_a_mistake_after_it_has_waited_ends_with_its_connection",
-        file="src/highwater/broker/k01_fetch.py",
+        file="src/highwater/broker/waiting_fetch.py",
         line="except Exception as failed:  # noqa: BLE001 the boundary of this request, even if a callback runs it",
         replacement="except AssertionError as failed:",
     ),

@@ -38,7 +38,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F19",
         "tests/unit/broker/test_look_ups.py::test_one_fetch_has_few_places_looked_for_at_a_time",
-        "src/highwater/broker/k01_fetch.py",
+        "src/highwater/broker/waiting_fetch.py",
         "if self._locating == MOST_LOCATING:",
         "if False:",
     ),
@@ -273,7 +273,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F703",  # thirty pages at once: a turn of the loop has a part of each
-        "tests/unit/net/test_http.py::test_a_turn_of_the_loop_has_a_part_of_one_page_though_many_are_asked_for",
+        "tests/unit/net/test_http.py::test_one_turn_of_the_loop_makes_a_part_of_only_one_of_many_pages",
         "src/highwater/net/http.py",
         "if len(self._due) == 1:",
         "self._world.clock.call_soon(then, parts)\nself._due.pop()\nif self._due:",
@@ -295,7 +295,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F705",  # a snapshot changes while it is written
-        "tests/unit/log/test_producer_state.py::test_a_snapshot_stays_as_it_is_though_its_producers_write_on",
+        "tests/unit/log/test_producer_state.py::test_a_snapshot_stays_unchanged_while_its_producers_write_more",
         "src/highwater/log/producer_state.py",
         "elif producer.copied != self._snapshots:",
         "elif False:",
@@ -313,5 +313,34 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/log/compaction/cleaner.py",
         "is_as_found = log.reads.layout == found.layout and log.is_usable",
         "is_as_found = True",
+    ),
+    Mutation(
+        "F720",  # a client of short requests waits for all that have just begun, though each of theirs takes a slice
+        "tests/unit/net/test_turns.py::"
+        "test_a_client_of_short_requests_does_not_wait_for_many_whose_every_request_takes_a_whole_slice",
+        "src/highwater/net/turns.py",
+        "heappush(self._least, (share.had + share.usual + cost, number, waiting))",
+        "heappush(self._least, (share.had + cost, number, waiting))",
+    ),
+    Mutation(
+        "F721",  # Metadata shows what a topic was before it changed
+        "tests/unit/broker/test_topic_rows.py::test_a_row_is_made_anew_when_its_topic_or_any_broker_has_changed",
+        "src/highwater/broker/topic_rows.py",
+        "return known[1] if known is not None and known[0] is topic and self._brokers is brokers else None",
+        "return known[1] if known is not None and self._brokers is brokers else None",
+    ),
+    Mutation(
+        "F721",
+        "tests/unit/broker/test_topic_rows.py::test_a_row_is_made_anew_when_its_topic_or_any_broker_has_changed",
+        "src/highwater/broker/topic_rows.py",
+        "return known[1] if known is not None and known[0] is topic and self._brokers is brokers else None",
+        "return known[1] if known is not None and known[0] is topic else None",
+    ),
+    Mutation(
+        "F721",
+        "tests/unit/broker/test_topic_rows.py::test_rows_take_no_more_memory_than_their_bound",
+        "src/highwater/broker/topic_rows.py",
+        "if self._brokers is not brokers or self._bytes + size > MOST_BYTES:",
+        "if self._brokers is not brokers:",
     ),
 ]

@@ -315,4 +315,18 @@ MUTATIONS: list[Mutation] = [
         "if epoch < before:",
         "if False:",
     ),
+    Mutation(
+        "F500",  # a compacted log that lost a whole segment joins the ISR after a crash
+        "tests/unit/log/test_gaps_of_compacted_logs.py::test_a_lost_segment_of_a_compacted_log_is_known_by_its_index",
+        "src/highwater/log/loader.py",
+        "if self.log_end in self.begun and self.lost is None:",
+        "if False:",
+    ),
+    Mutation(
+        "F501",  # an empty segment that a cleaner left counts as lost
+        "tests/unit/log/test_gaps_of_compacted_logs.py::test_a_segment_of_which_a_cleaner_left_nothing_is_no_loss",
+        "src/highwater/log/loader.py",
+        "self.begun = {int(stem) for stem in begun if stem not in logs}",
+        "self.begun = {int(stem) for stem in begun}",
+    ),
 ]

@@ -48,7 +48,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "E10",
         f"{_SESSIONS}::test_e10_no_partition_starves_in_a_session_whose_answers_are_always_full",
-        "src/highwater/broker/k01_fetch.py",
+        "src/highwater/broker/waiting_fetch.py",
         "if not row.size and row.error is Code.NONE and room > 0 and not row.has_no_room and not row.is_passing:",
         "if not row.size and row.error is Code.NONE:",
     ),

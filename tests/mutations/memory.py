@@ -52,7 +52,7 @@ MUTATIONS: list[Mutation] = [
         "F284",
         "tests/unit/net/test_request_memory.py::test_small_requests_do_not_wait_for_the_memory_that_large_ones_keep",
         "src/highwater/net/budget.py",
-        "beyond = more - self.limit if kind is Kind.SMALL else more",
+        "beyond = more - self.limit if kind is FrameKind.SMALL else more",
         "beyond = more",
     ),
     Mutation(
@@ -87,7 +87,7 @@ MUTATIONS: list[Mutation] = [
         "F300",  # large requests come in as fast as they are sent, and not as they are answered
         "tests/unit/net/test_budget.py::test_no_large_produce_request_is_read_while_unanswered_ones_take_all_memory",
         "src/highwater/net/budget.py",
-        "if kind is not Kind.SMALL and self.unanswered > most:",
+        "if kind is not FrameKind.SMALL and self.unanswered > most:",
         "if False:",
     ),
     Mutation(
@@ -171,15 +171,15 @@ MUTATIONS: list[Mutation] = [
         "F347",  # large requests of clients are let in beyond the limit, one after the other: 555 MB
         "tests/unit/net/test_request_memory.py::test_large_requests_that_are_not_answered_let_in_those_of_nodes_alone",
         "src/highwater/net/arrival.py",
-        "return Kind.NODE if bytes(begun[:2]) in _OF_NODES else Kind.CLIENT",
-        "return Kind.CLIENT if bytes(begun[:2]) == bytes(2) else Kind.NODE",
+        "return FrameKind.NODE if bytes(begun[:2]) in _OF_NODES else FrameKind.CLIENT",
+        "return FrameKind.CLIENT if bytes(begun[:2]) == bytes(2) else FrameKind.NODE",
     ),
     Mutation(
         "F347",
         "tests/unit/net/test_budget.py::test_large_requests_of_nodes_have_a_bound_too",
         "src/highwater/net/budget.py",
-        "most = self.limit if kind is Kind.CLIENT else self.limit + self._scarce",
-        "most = self.limit if kind is Kind.CLIENT else 1 << 60",
+        "most = self.limit if kind is FrameKind.CLIENT else self.limit + self._scarce",
+        "most = self.limit if kind is FrameKind.CLIENT else 1 << 60",
     ),
     Mutation(
         "F348",  # 3 500 fetches of 1 000 partitions wait, and take 300 MB

@@ -50,14 +50,14 @@ MUTATIONS = [
     Mutation(
         "F363",  # the preferred replica waits for records
         NEARBY + "test_a_leader_sends_a_consumer_to_the_follower_in_its_rack_at_once_and_without_records",
-        "src/highwater/broker/k01_fetch.py",
+        "src/highwater/broker/waiting_fetch.py",
         "urgent = urgent or row.error is not Code.NONE or row.diverging is not None or row.preferred >= 0",
         "urgent = urgent or row.error is not Code.NONE or row.diverging is not None",
     ),
     Mutation(
         "F363",  # and is no news in a session
         NEARBY + "test_the_preferred_replica_is_news_in_a_session_again_and_again",
-        "src/highwater/broker/k01_fetch.py",
+        "src/highwater/broker/waiting_fetch.py",
         "or row.preferred >= 0",
         "or False",
     ),
@@ -177,7 +177,7 @@ MUTATIONS = [
             Mutation(
                 "F368",
                 "",
-                "src/highwater/broker/k01_fetch.py",
+                "src/highwater/broker/waiting_fetch.py",
                 "if entry.is_forgotten:  # by a further request, since this one was begun",
                 "if False:",
             ),
@@ -224,7 +224,7 @@ MUTATIONS = [
     ),
     Mutation(
         "F548",  # a cancellation passes over a live replica that has everything
-        MOVES + "test_a_cancellation_that_would_leave_nobody_in_the_isr_elects_a_live_replica_of_the_elr",
+        MOVES + "test_a_cancellation_that_would_leave_the_isr_empty_elects_a_live_replica_of_the_elr",
         "src/highwater/controller/reassignment.py",
         "if not isr and any(replica in partition.elr and acceptable(replica) for replica in replicas):",
         "if False:",
@@ -238,22 +238,22 @@ MUTATIONS = [
     ),
     Mutation(
         "F550",  # a move that the election of an eligible replica could end never ends
-        MOVES + "test_a_move_ends_with_the_election_of_a_leader_from_the_elr_if_it_waits_for_nobody_else",
+        MOVES + "test_a_move_ends_with_the_election_of_a_leader_from_the_elr_if_it_waits_for_no_other_replica",
         "src/highwater/controller/elections.py",
         "wanted = Assignment(done[0])",
         "pass",
     ),
     Mutation(
         "F600",  # a throttled follower pauses for longer than its throttle asks for, and the rate is not used
-        THROTTLED + "test_the_rate_is_used_however_long_followers_wait_otherwise",
+        THROTTLED + "test_the_whole_rate_is_used_whatever_the_fetch_wait_of_followers_is",
         "src/highwater/partition/fetcher.py",
         "pause = min(self._throttle.seconds_left, self._limits().backoff)",
         "pause = self._limits().backoff",
     ),
     Mutation(
         "F601",  # a throttled fetch waits at the leader for longer than the throttle asks for
-        THROTTLED + "test_the_rate_is_used_however_long_followers_wait_otherwise",
-        "src/highwater/broker/k01_fetch.py",
+        THROTTLED + "test_the_whole_rate_is_used_whatever_the_fetch_wait_of_followers_is",
+        "src/highwater/broker/waiting_fetch.py",
         "self._look_after(self.reader.throttle.seconds_left)",
         "pass",
     ),

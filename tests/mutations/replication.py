@@ -53,7 +53,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F653",
-        f"{_LOG}/test_gaps_of_compacted_logs.py::test_a_lost_segment_of_a_compacted_log_is_known_by_its_indexes_or_by_the_log_start",
+        f"{_LOG}/test_gaps_of_compacted_logs.py::test_a_lost_segment_of_a_compacted_log_is_known_by_its_index",
         "src/highwater/log/store.py",
         "is_legal = incomplete is not None and incomplete.is_gap and self._was_compacted(partition, config)",
         "is_legal = loaded.mark is None and self._was_compacted(partition, config)",
@@ -268,7 +268,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F10",
-        f"{_AGAIN}::test_many_truncations_that_are_held_up_cost_the_others_one_pause_in_all",
+        f"{_AGAIN}::test_many_truncations_that_wait_delay_other_partitions_by_one_pause_together",
         "src/highwater/broker/publisher.py",
         "await asyncio.wait([cutting], timeout=max(left, 0.0))",
         "await asyncio.wait([cutting])",
@@ -305,7 +305,7 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F10",
-        f"{_AGAIN}::test_many_truncations_that_are_held_up_cost_the_others_one_pause_in_all",
+        f"{_AGAIN}::test_many_truncations_that_wait_delay_other_partitions_by_one_pause_together",
         "src/highwater/broker/publisher.py",
         "left = self._settle_until - self._broker.world.clock.monotonic()",
         "left = SETTLE_SECONDS",

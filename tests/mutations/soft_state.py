@@ -127,14 +127,14 @@ MUTATIONS = [
     ),
     Mutation(
         "F478",  # what peers ask for while a vote cannot be written piles up
-        "tests/scenarios/test_waiting_quorum.py::test_what_comes_while_a_vote_cannot_be_written_is_bounded",
+        "tests/scenarios/test_waiting_quorum.py::test_inputs_that_wait_while_a_vote_cannot_be_written_are_bounded",
         "src/highwater/raft_node/inputs.py",
         "self._give_up_oldest()",
         "pass",
     ),
     Mutation(
         "F479",  # a fetch that waits twice is given up twice, and a stranger's request fails by it
-        "tests/scenarios/test_waiting_quorum.py::test_what_comes_while_a_vote_cannot_be_written_is_bounded",
+        "tests/scenarios/test_waiting_quorum.py::test_inputs_that_wait_while_a_vote_cannot_be_written_are_bounded",
         "src/highwater/raft_node/k01_fetch.py",
         "if not self._done:\nself.hang_up()\nself._ctx.slot.close_connection()",
         "self.hang_up()\nself._ctx.slot.close_connection()",
@@ -171,7 +171,7 @@ MUTATIONS = [
     Mutation(
         "F541",  # a late registration replaces a living broker that was not heard yet
         "tests/sim/test_quick_restart.py::"
-        "test_a_late_registration_of_a_dead_broker_does_not_put_out_a_successor_that_was_not_heard_yet",
+        "test_a_late_registration_of_a_dead_broker_does_not_replace_its_successor_before_the_first_heartbeat",
         "src/highwater/active_controller/k62_broker_registration.py",
         "if decided.records:",
         "if False:",

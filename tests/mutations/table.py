@@ -24,6 +24,7 @@ from tests.mutations import (
     operations,
     owed,
     pipeline,
+    quorum,
     replication,
     search,
     setbacks,
@@ -53,6 +54,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         suite,
         operations,
         guards,
+        quorum,
     )
     for mutation in module.MUTATIONS
 ]

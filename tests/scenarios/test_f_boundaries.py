@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from highwater.active_controller import k62_broker_registration
-from highwater.broker import k01_fetch, own_settings
+from highwater.broker import own_settings, waiting_fetch
 from highwater.broker.missing import MISTAKE_SECONDS
 from highwater.controller.decision import Decision
 from highwater.errors import Code
@@ -218,7 +218,7 @@ def test_a_fetch_that_meets_a_mistake_after_it_has_waited_ends_with_its_connecti
     woken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after an exception in a handler: a client that gets no answer could not notice it."""
-    true, mistakes = k01_fetch.read, [MISTAKE]
+    true, mistakes = waiting_fetch.read, [MISTAKE]
 
     def mistaken(*args: Any) -> Any:
         if mistakes and args[2].replica < 0:
@@ -238,7 +238,7 @@ def test_a_fetch_that_meets_a_mistake_after_it_has_waited_ends_with_its_connecti
         asked = stage.begin(is_cut_off(stage))
         stage.pass_time(0.1)
         assert not asked.done
-        monkeypatch.setattr(k01_fetch, "read", mistaken)
+        monkeypatch.setattr(waiting_fetch, "read", mistaken)
         if woken:
             stage.run(stage.visitor("other").produce("n2", b"two"), by="other")
         stage.until(lambda: asked.done, 5)

@@ -15,7 +15,7 @@ from highwater.controller import batches
 from highwater.controller.death import Liveness
 from highwater.metadata.pieces import Pieces
 from highwater.model import NO_NODE, TopicPartition
-from highwater.sim.storage import Fault
+from highwater.sim.storage import DiskFault
 from highwater.wire.codec import Message
 from tests.scenarios.mishaps import committed, decided, registration
 from tests.scenarios.stage import ORDERS, Stage
@@ -73,7 +73,7 @@ def test_a_partition_is_led_again_though_the_disk_was_full_between_the_fencings_
         stage.send(b"a")
         stage.cut_power("n3")
         stage.cut("n1", "n2")
-        full: list[Fault] = []
+        full: list[DiskFault] = []
         append = ActiveController.append
 
         def filled(self: ActiveController, records: list[Message], why: str) -> Pieces[bool]:
@@ -106,7 +106,7 @@ def test_all_partitions_are_led_again_though_the_disk_was_full_amid_an_unfencing
         stage.until(lambda: all(decided(stage, tp).leader == NO_NODE for tp in ALL))
         monkeypatch.setattr(batches, "MAX_BYTES", 400)
         append = ActiveController.append
-        full: list[Fault] = []
+        full: list[DiskFault] = []
 
         def filled(self: ActiveController, records: list[Message], why: str) -> Pieces[bool]:
             if why == "it has caught up with the metadata" and not full:

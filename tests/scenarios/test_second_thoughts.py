@@ -177,7 +177,9 @@ def test_a_topic_whose_only_log_is_damaged_can_be_deleted_and_made_again() -> No
         assert stage.write("n2", b"anew") == 0
 
 
-def test_many_truncations_that_are_held_up_cost_the_others_one_pause_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_truncations_that_wait_delay_other_partitions_by_one_pause_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """n2 is to cut twelve tails off, and the look for the places takes an hour. Then its leader dies: all of them get
     another role."""
 

@@ -110,7 +110,7 @@ def test_a_move_goes_on_when_its_throttle_is_removed(end: str, broker: int) -> N
     ("end", "broker", "setting"),
     [("leader", 2, "replica_fetch_wait_max_ms"), ("follower", 4, "replica_fetch_backoff_ms")],
 )
-def test_the_rate_is_used_however_long_followers_wait_otherwise(end: str, broker: int, setting: str) -> None:
+def test_the_whole_rate_is_used_whatever_the_fetch_wait_of_followers_is(end: str, broker: int, setting: str) -> None:
     """A fetch may wait for 8 s at the leader, or 8 s after an error: that is for longer than the burst lasts."""
     waits: dict[str, Any] = {"replica_socket_timeout_ms": 30_000, "replica_lag_time_max_ms": 30_000, setting: 8000}
     with Stage(4, replica_fetch_max_bytes=CHUNK, replica_fetch_response_max_bytes=CHUNK, **waits) as stage:

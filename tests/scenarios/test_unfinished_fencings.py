@@ -10,7 +10,7 @@ from highwater.active_controller import broker_watch
 from highwater.active_controller.active_controller import ActiveController
 from highwater.metadata.pieces import Pieces
 from highwater.model import NO_NODE
-from highwater.sim.storage import Fault
+from highwater.sim.storage import DiskFault
 from highwater.wire.codec import Message
 from tests.scenarios.mishaps import decided, registration
 from tests.scenarios.stage import Stage
@@ -27,7 +27,7 @@ def test_all_partitions_are_led_again_though_the_disk_was_full_between_two_slice
         stage.create(THIRD, (2,))
         stage.pass_time(1.0)
         stage.cut("n1", "n2")
-        full: list[Fault] = []
+        full: list[DiskFault] = []
         append = ActiveController.append
 
         def filled(self: ActiveController, records: list[Message], why: str) -> Pieces[bool]:

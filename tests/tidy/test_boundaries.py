@@ -15,7 +15,7 @@ NODE += ("partition", "quorum", "raft_node", "replication", "storage", "wire")
 
 CATCH_ALL = {
     "broker/forwarding.py": 1,  # a response that has waited: its connection ends, and not the publisher that sends it
-    "broker/k01_fetch.py": 1,  # a fetch that has waited: without the cost of a context manager
+    "broker/waiting_fetch.py": 1,  # a fetch that has waited: without the cost of a context manager
     "log/checkpoint.py": 1,  # the content cannot be made now: it is tried again
     "log/clean_stop.py": 1,  # one log of a stop: the others are closed, too
     "log/creation.py": 1,  # one partition of a job, which has no world to report to: its caller reports it
@@ -23,9 +23,9 @@ CATCH_ALL = {
     "net/client.py": 1,  # an answer: one that is malformed is handled by itself
     "net/connection.py": 1,  # a request: as above, and without the cost of a context manager
     "net/turns.py": 1,  # the rest of a request, for the same reason
-    "net/http.py": 1,  # half of a page must not pass for the whole
+    "net/http.py": 1,  # half of a page must not look like the whole
     "partition/fetcher.py": 1,  # one partition's part of an answer: without the cost of a context manager
-    "partition/partition.py": 1,  # who waits for a commit: likewise
+    "partition/partition.py": 1,  # a callback that waits for a commit: likewise
     "raft_node/k01_fetch.py": 1,  # an answer: it is given amid a step of the quorum, which has not failed
     "raft_node/installing.py": 1,  # a snapshot that cannot be read: it is fetched again
     "raft_node/inputs.py": 2,  # a broken invariant of the quorum ends the node

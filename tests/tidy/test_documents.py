@@ -46,6 +46,14 @@ def test_the_documents_name_enough_paths_for_the_rule_to_mean_something() -> Non
     assert not exists("src/highwater/nowhere.py", ROOT / "README.md")
 
 
+def test_every_document_is_in_the_table_of_the_readme() -> None:
+    table = (ROOT / "README.md").read_text().split("\n## Documents\n")[1].split("\n## ")[0]
+    listed = set(LINK.findall(table))
+    pages = [named(path) for path in (ROOT / "docs").glob("*.md")]
+    assert len(pages) > 10
+    assert not [page for page in pages if page not in listed]
+
+
 DECIDED = re.compile(r"^\| [^|]+ \| `(src/[^`]+\.py)` \| `([\w.]+)` \|$", re.MULTILINE)
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -102,7 +102,7 @@ def partition_change(
             isr, elr = [winner.leader], []
             if partition.recovery is not Recovery.RECOVERING:
                 changed["leader_recovery_state"] = int(Recovery.RECOVERING)
-        if (done := completed(wanted, isr)) is not None:  # with the winner's ISR; no later change may come that ends it
+        if (done := completed(wanted, isr)) is not None:  # with the winner's ISR; perhaps no later change comes
             wanted = Assignment(done[0])
             elr = [replica for replica in elr if replica in wanted.replicas]
     elif not set(partition.replicas) <= set(replicas):

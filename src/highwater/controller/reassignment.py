@@ -2,8 +2,8 @@
 
 During a reassignment the replicas of the partition are those of the target, in their order, and then those that are to
 be removed. A replica of the target that has no complete copy yet is one of the `adding` replicas. A replica that an
-earlier target added, and that is not in the present one, is one of the `adding` and of the `removing` replicas: it goes
-at the end, and it goes if the move is cancelled.
+earlier target added, and that is not in the present one, is among the `adding` and among the `removing` replicas: it is
+removed when the move ends, and also when the move is cancelled.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class ElectionRules(NamedTuple):
     elr: bool
 
     def bound(self, replicas: int) -> int:
-        """How large the ISR of a partition with so many replicas must be before its leader commits records. It is the
-        leader's own rule, for each partition by itself: after reassignments the partitions of a topic may have
+        """The smallest ISR with which the leader of a partition with so many replicas commits records. The leader has
+        the same rule. It holds for each partition by itself: after reassignments the partitions of a topic may have
         different numbers of replicas. A bound above the number of replicas could never be reached."""
         return min(self.min_isr, replicas)
 

@@ -1,8 +1,8 @@
 """Consumer groups (the classic protocol) and their offsets, as a pure state machine.
 
-The package has no I/O, no clock and no randomness of its own. `GroupShard` takes inputs and returns effects
-(`highwater.effects`). The driver (`highwater.coordinator`) appends the records to the partition, sends the responses,
-and reports the result of each write.
+The package has no I/O, no clock and no randomness of its own. It may use `effects`, `errors`, `model` and the wire
+messages. `GroupShard` takes inputs and returns effects (`highwater.effects`). The driver (`highwater.coordinator`)
+appends the records to the partition, sends the responses, and reports the result of each write.
 
 Start with `shard` (the inputs), `states` (the table of moves between states) and `rebalance`. Each state that has
 members has its own module: `preparing`, `completing` and `stable`.

@@ -58,7 +58,7 @@ class CleanStop:
             else:
                 log.storage_failed(failed)
             return False
-        # Damage is known in memory alone, so it is not vouched for that this log has everything.
+        # The damage is known in memory only. A clean stop would say that this log has everything.
         return log.offline is None and not log.reads.damage
 
     async def _sync(self, log: Log) -> None:

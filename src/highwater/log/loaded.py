@@ -72,6 +72,8 @@ class LoadedLog:
     topic_id: Uuid | None
     gap: str | None = None
     """What is missing between two segments, above the compacted part."""
+    lost: str | None = None
+    """What is missing between two segments, where another one began: its index is there."""
     orphans: tuple[Offset, ...] = ()
     """The base offsets of segments that were missing and had left their indexes."""
     mark: Mark | None = None
@@ -104,6 +106,7 @@ def find_incomplete(loaded: LoadedLog, request: LoadRequest, begin: Offset | Non
         why = f"begins at {first}, but began at {begin} when it was closed"
     if why is None and request.clean and loaded.orphans and loaded.orphans[0] < loaded.log_end:
         why = f"lacks a segment, which began at {loaded.orphans[0]}"
+    why = why or loaded.lost
     is_gap = why is None and loaded.gap is not None
     why = why or loaded.gap
     is_refilled = why is None

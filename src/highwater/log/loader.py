@@ -54,6 +54,10 @@ class _Loading:
         self.epochs_trusted = True
         self.log_end = 0
         self.gap: str | None = None
+        self.lost: str | None = None
+        self.begun: set[Offset] = set()
+        """Where segments began whose log file is gone, by their indexes. A producer snapshot says less: each clean stop
+        leaves one, amid a segment."""
         self.orphans: set[Offset] = set()
         self.written: set[Offset] = set()
         """Base offsets of segments whose files were written to."""
@@ -85,6 +89,7 @@ class _Loading:
             producers=sorted(producers.producers.items()),
             topic_id=read_topic_id(self.disk, self.directory),
             gap=self.gap,
+            lost=self.lost,
             orphans=tuple(sorted(self.orphans)),
             mark=self._read_mark(),
             repairs=self.repairs,
@@ -111,6 +116,8 @@ class _Loading:
                     self.disk.unlink(self.directory / name)
                 present.remove(name)
         logs = {name[: -len(names.LOG)] for name in present if name.endswith(names.LOG)}
+        begun = (name.partition(".")[0] for name in present if name.endswith(names.INDEX))
+        self.begun = {int(stem) for stem in begun if stem not in logs}
         for name in present:
             stem, _, kind = name.partition(".")
             if f".{kind}" in (names.INDEX, names.TIME_INDEX, names.TXN_INDEX) and stem not in logs:
@@ -200,8 +207,11 @@ class _Loading:
             if segment.base_offset in self.contradicted:
                 why = f"ends at {self.log_end}, before its indexes do; the next begins at {following}"
                 raise CorruptLog(errno.EIO, why, str(segment.file.path))
+            missing = f"has no records from {self.log_end} to {following - 1}: a segment is missing"
+            if self.log_end in self.begun and self.lost is None:
+                self.lost = missing
             if following > self.request.clean_end and self.gap is None:
-                self.gap = f"has no records from {self.log_end} to {following - 1}: a segment is missing"
+                self.gap = missing
             return False  # compaction by other programs and by earlier versions leaves gaps between segments
         behind = self.segments[self.segments.index(segment) + 1 :]
         synced = self.request.clean or following < self.request.recovery_point

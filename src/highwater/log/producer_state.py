@@ -34,7 +34,7 @@ class Producer:
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
         self.copied = 0
-        """The number of snapshots before it was made. Those that were taken later have this very object."""
+        """How many snapshots had been taken when this object was made. Later snapshots contain this same object."""
 
     def copy(self) -> Producer:
         same = Producer(self.epoch, self.timestamp, self.coordinator_epoch, self.txn_first_offset)
@@ -136,7 +136,7 @@ class ProducerState:
         return AbortedTransaction(pid, first, offset, stable) if aborted else None
 
     def _writable(self, pid: int, epoch: int, timestamp: int) -> Producer:
-        """The producer in this epoch, which no snapshot has."""
+        """The producer in this epoch, as an object that is in no snapshot and may be changed."""
         producer = self._producers.get(pid)
         if producer is None:
             producer = self._producers[pid] = Producer(epoch, timestamp)
@@ -169,8 +169,8 @@ class ProducerState:
         return len(gone)
 
     def snapshot(self) -> dict[int, Producer]:
-        """All producers, which later appends do not change: each is copied when it is next written. There may be very
-        many, and to copy all of them at once would hold up the event loop."""
+        """All producers as they are now. A later append copies its producer before it changes it. There may be very
+        many producers, and to copy all of them at once would hold up the event loop."""
         self._snapshots += 1
         return self._producers.copy()
 

@@ -23,9 +23,9 @@ def indexes_hold(segment: Segment, interval: int) -> bool:
 
 
 def entries_hold(segment: Segment) -> bool:
-    """Whether the entries that are there rise and match the batches. If not, the file may have got shorter. A missing
-    entry shows nothing of the kind: the interval may have been larger, and Kafka's cleaner makes one entry per write,
-    however long it is."""
+    """Whether the entries that are there rise and match the batches. If not, the log file may have become shorter. A
+    missing entry is no sign of that: the index interval may have been larger, and Kafka's cleaner adds one entry for
+    each write, however large the write is."""
     try:
         return _offsets_hold(segment) and _times_hold(segment)
     except BadBatch:

@@ -198,7 +198,7 @@ def test_a_cancellation_that_would_leave_nobody_in_the_isr_needs_unclean_electio
 
 
 @pytest.mark.parametrize("unclean", ["false", "true"])
-def test_a_cancellation_that_would_leave_nobody_in_the_isr_elects_a_live_replica_of_the_elr(unclean: str) -> None:
+def test_a_cancellation_that_would_leave_the_isr_empty_elects_a_live_replica_of_the_elr(unclean: str) -> None:
     """4 was added and leads alone. 2 has every acknowledged record, and 1 has not."""
     settings = {"min.insync.replicas": "2", "unclean.leader.election.enable": unclean}
     records = [ConfigRecord(resource_type=2, resource_name="a", name=n, value=v) for n, v in settings.items()]
@@ -223,7 +223,7 @@ def test_a_cancellation_that_would_leave_nobody_in_the_isr_elects_a_live_replica
         assert (shape(after), codes) == (((1, 2), (), (), (1,), 1), [Code.NONE])
 
 
-def test_a_move_ends_with_the_election_of_a_leader_from_the_elr_if_it_waits_for_nobody_else() -> None:
+def test_a_move_ends_with_the_election_of_a_leader_from_the_elr_if_it_waits_for_no_other_replica() -> None:
     """1 stays and comes back. 3 is to be removed, and will never come back."""
     moving = with_topic(
         fence(cluster(1, 3, elr=True), 1, 3),

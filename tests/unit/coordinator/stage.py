@@ -139,6 +139,7 @@ class Stage:
         self.sim.storage("n").provide(PurePath("/data"))
         self.codec = codec
         self.answers: list[str] = []
+        self.after_answer: Callable[[], None] = lambda: None
         self.coordinator: Coordinator[Ledger]
         self.partition: Partition
         self.sim.run(self.world.perform(self._open(changes)))
@@ -158,6 +159,7 @@ class Stage:
 
     def _answered(self, token: Token, response: Struct) -> None:
         self.answers.append(str(token))
+        self.after_answer()
 
     def __enter__(self) -> Stage:
         return self

@@ -9,8 +9,10 @@ from weakref import ref
 import pytest
 
 from highwater.coordinator.tenure import AFTER_FAILURE_SECONDS
+from highwater.effects import Answer
 from highwater.wire import records
 from highwater.wire.compression import Codec
+from highwater.wire.messages.heartbeat_response import HeartbeatResponse
 from tests.unit.coordinator.stage import COMMIT_SECONDS, ME, OTHER, Stage
 
 
@@ -197,6 +199,18 @@ def test_a_tenure_that_is_over_goes_on_with_nothing() -> None:
         stage.step_down(2)
         stage.sim.advance(1)
         assert (stage.answers, tenure.machine.pieces) == ([], [b"a", b"b"])
+
+
+def test_a_tenure_that_ends_between_two_effects_writes_nothing_more() -> None:
+    """This broker may lead again by then, in a new epoch, and another machine then owns the partition."""
+    with Stage() as stage:
+        stage.lead()
+        tenure = stage.loaded()
+        stage.after_answer = tenure.end
+        answer = Answer("first", HeartbeatResponse())
+        stage.world.call(lambda: tenure.carry_out([answer, tenure.machine.put(b"a", b"v")]))
+        assert stage.answers[0] == "first"
+        assert stage.partition.log.log_end == 0
 
 
 def test_a_write_without_a_waiting_caller_is_logged_when_it_is_refused(caplog: pytest.LogCaptureFixture) -> None:

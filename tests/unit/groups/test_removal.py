@@ -203,6 +203,15 @@ def test_a_client_of_old_says_itself_how_long_its_offsets_are_kept() -> None:
     assert bench.offsets() == {}
 
 
+def test_an_offset_expires_at_the_end_of_the_retention_that_its_client_asked_for() -> None:
+    """Kafka's check counts that very millisecond, too."""
+    bench = Bench()
+    bench.ask_commit({T0: 1}, retention_ms=3_600_000, version=4)
+    bench.fail_over()
+    bench.pass_time(3_600)
+    assert bench.offsets() == {}
+
+
 def test_an_offset_that_is_being_committed_again_does_not_expire() -> None:
     bench = Bench()
     bench.ask_commit({T0: 1})

@@ -197,7 +197,7 @@ def test_a_transaction_begins_with_its_first_batch_even_at_offset_zero() -> None
     assert state.first_unstable(4) is None
 
 
-def test_a_snapshot_stays_as_it_is_though_its_producers_write_on() -> None:
+def test_a_snapshot_stays_unchanged_while_its_producers_write_more() -> None:
     state = ProducerState()
     write(state, 0)
     for again in range(3):

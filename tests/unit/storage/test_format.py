@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path, PurePath
 from random import Random
 
@@ -8,6 +9,8 @@ import pytest
 from highwater.log.meta_properties import MetaProperties, read_meta_properties
 from highwater.model import Endpoint, NodeId, uuid_from_text, uuid_text
 from highwater.quorum.voters import VoterSet
+from highwater.sim import Simulation
+from highwater.sim.trace import matching
 from highwater.storage.format import (
     FIRST_SNAPSHOT,
     Format,
@@ -20,6 +23,8 @@ from highwater.storage.format import (
 )
 from highwater.storage.releases import metadata_level, release_name
 from highwater.wire.records import walk
+from highwater.world import Dead, Disk, Step
+from highwater.world.jobs import finished
 from highwater.world.real_disk import RealDisk
 
 VOTER = InitialVoter(NodeId(1), Endpoint("127.0.0.1", 9093), uuid_from_text("JEXY6aqzQY-32P5TStzaFg"))
@@ -103,6 +108,30 @@ def test_a_directory_that_was_not_finished_can_be_formatted_again(tmp_path: Path
 
     run(plan)
     assert metas(tmp_path / "a")
+
+
+def test_a_directory_with_meta_properties_has_its_first_snapshot_after_a_power_cut() -> None:
+    """A node that found the first without the second would have forgotten the voters."""
+    directory = PurePath("/data/n")
+    plan = Format("c", NodeId(1), (directory,), directory, "CONTROLLER", (VOTER,))
+
+    def job(disk: Disk) -> Generator[Step, None, None]:
+        format_directories(disk, plan, now_ms=1, random=Random(1))
+        yield Step()
+
+    kept = 0
+    for seed in range(40):
+        with Simulation(seed) as sim:
+            world = sim.world("n")
+            sim.storage("n").provide(PurePath("/data"))
+            sim.crash_at("n", matching("rename", "*meta.properties"), phase="after")
+            with pytest.raises(Dead):
+                sim.run(world.perform(finished(world, job)))
+            disk = sim.restart("n").disk
+            if disk.stat(directory / "meta.properties") is not None:
+                kept += 1
+                assert disk.stat(directory / "__cluster_metadata-0" / FIRST_SNAPSHOT) is not None
+    assert 0 < kept < 40
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from highwater.model import Endpoint
-from highwater.world import Buffer, Dead, Disk, File, Refused, Step, World
+from highwater.world import Buffer, ConnectionRefused, Dead, Disk, File, Step, World
 from highwater.world.jobs import finished
 from tests.unit.world.contract_ends import Echo, End, settle
 
@@ -315,7 +315,7 @@ async def a_port_on_which_nobody_listens_refuses(world: World, root: PurePath) -
     assert listener.endpoint.port != 0
     listener.close()
     await settle(world, 0.01)
-    with pytest.raises(Refused):
+    with pytest.raises(ConnectionRefused):
         await world.net.dial(End, listener.endpoint)
 
 
