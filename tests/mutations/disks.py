@@ -329,4 +329,28 @@ MUTATIONS: list[Mutation] = [
         "self.begun = {int(stem) for stem in begun if stem not in logs}",
         "self.begun = {int(stem) for stem in begun}",
     ),
+    Mutation(
+        "F940",
+        "tests/scenarios/test_leader_disks.py::"
+        "test_a_leader_whose_disk_takes_no_more_writes_gives_the_lead_away[append-read-only]",
+        "src/highwater/log/log.py",
+        "if not isinstance(failed, OSError) or not is_passing(failed) or isinstance(failed, Poisoned):",
+        "if not isinstance(failed, OSError) or isinstance(failed, Poisoned):",
+    ),
+    Mutation(
+        "F941",
+        "tests/unit/partition/test_writing.py::"
+        "test_a_batch_behind_one_that_found_too_few_replicas_is_refused_for_the_same_reason[a known producer]",
+        "src/highwater/replication/refusals.py",
+        "return self._cause(batch, now) or failed",
+        "return failed",
+    ),
+    Mutation(
+        "F941",
+        "tests/unit/partition/test_writing.py::"
+        "test_a_batch_behind_one_that_found_too_few_replicas_is_refused_for_the_same_reason[a new one]",
+        "src/highwater/partition/partition.py",
+        "self._refusals.check(Batch.of(batch), self._in_sync.now())",
+        "pass",
+    ),
 ]

@@ -171,16 +171,8 @@ class Log:
                 self.roll(base if last_offset - self.log_end > MAX_RELATIVE_OFFSET else self.log_end)
                 active = self.segments[-1]
             position = active.append(data, last_offset, max_timestamp, config.index_interval_bytes)
-        except Poisoned as failed:
-            self.storage_failed(failed)
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
-        except OSError as failed:
-            if self.failures.is_news(line := f"{self.partition}: append failed, nothing was kept: {failed}"):
-                _log.error("%s", line)
-            self.unwritten = failed
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
-        except Exception as failed:  # the partition's boundary: what was written is unknown
-            self.storage_failed(failed)
+        except Exception as failed:  # the partition's boundary
+            self._not_written(failed)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(failed)) from failed
         self.unwritten = None
         self.log_end = last_offset + 1
@@ -195,6 +187,16 @@ class Log:
                 self._add_aborted(aborted)
         if self.log_end - self.durability.durable_end >= config.flush_messages:
             self.flush()
+
+    def _not_written(self, failed: Exception) -> None:
+        """If room was short and nothing was kept, a later append may succeed. After any other failure the log goes
+        offline: a disk that takes no more writes must not keep the leadership from replicas that can be written."""
+        if not isinstance(failed, OSError) or not is_passing(failed) or isinstance(failed, Poisoned):
+            self.storage_failed(failed)
+            return
+        self.unwritten = failed
+        if self.failures.is_news(line := f"{self.partition}: append failed, nothing was kept: {failed}"):
+            _log.error("%s", line)
 
     def _add_aborted(self, aborted: AbortedTransaction) -> None:
         """Without the entry readers would see aborted records: better no log than that (KAFKA-7866). If only room or

@@ -19,6 +19,7 @@ from highwater.replication.alter_partition import Answer, Proposal
 from highwater.replication.follower import Ready
 from highwater.replication.follower_progress import Contact
 from highwater.replication.leader import COMMITTED, PROPOSAL, SHRANK, STALE, BrokerEpochs, Leader, Terms
+from highwater.replication.refusals import Batch, Refusals
 from highwater.replication.serving import check_epoch
 from highwater.wire.compression import Codec
 from highwater.wire.records import read_header
@@ -39,6 +40,7 @@ class Partition:
         "_followers",
         "_in_sync",
         "_readers",
+        "_refusals",
         "_unsynced",
         "bytes_in",
         "bytes_out",
@@ -88,6 +90,7 @@ class Partition:
         self._followers: dict[Watcher, None] = {}
         """Replicas that are to be notified: they read up to the log end."""
         self._unsynced: list[tuple[Offset, Callable[[], None]]] = []
+        self._refusals = Refusals()
         log.durable_listener = self._synced
         log.is_only_copy = self._is_only_copy
 
@@ -282,26 +285,30 @@ class Partition:
     # Writing
 
     def append(self, field: memoryview | Validated, acks: int, produce_version: int, now_ms: int) -> Appended:
-        """Append one batch of a client; it may be validated already. Raises KafkaError, `Refused` if single records are
-        invalid, and `Laborious` if the batch must be validated off the event loop first."""
-        leader = self.require_leader()
-        if acks == -1 and not leader.enough_in_sync:
-            raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
-        if isinstance(field, Validated):
-            batch = field
-        else:
-            batch = validate_append(field, self.rules, now_ms, at_once=True)
-        header = batch.header
-        if header.is_transactional:
-            raise KafkaError(Code.INVALID_TXN_STATE, "this broker does not support transactions")
-        if header.codec == Codec.ZSTD and produce_version < _ZSTD_FROM_PRODUCE:
-            raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
-        if len(batch.data) > self.log.config.segment_bytes:
-            raise KafkaError(Code.RECORD_LIST_TOO_LARGE)
-        appended = self.log.append_as_leader(batch, leader.epoch, Origin.CLIENT)
-        if not appended.duplicate:
-            self._appended(leader, appended, len(batch.data))
-        return appended
+        """Append one batch of a client. Raises KafkaError, `Refused` if single records are invalid, and `Laborious` if
+        the batch must be validated off the event loop first."""
+        try:
+            leader = self.require_leader()
+            if acks == -1 and not leader.enough_in_sync:
+                raise KafkaError(Code.NOT_ENOUGH_REPLICAS)
+            batch = field if isinstance(field, Validated) else validate_append(field, self.rules, now_ms, at_once=True)
+            header = batch.header
+            if header.is_transactional:
+                raise KafkaError(Code.INVALID_TXN_STATE, "this broker does not support transactions")
+            if header.codec == Codec.ZSTD and produce_version < _ZSTD_FROM_PRODUCE:
+                raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
+            if len(batch.data) > self.log.config.segment_bytes:
+                raise KafkaError(Code.RECORD_LIST_TOO_LARGE)
+            if self._refusals and header.producer_id not in self.log.producers.producers:  # it may begin anywhere else
+                self._refusals.check(Batch.of(batch), self._in_sync.now())
+            appended = self.log.append_as_leader(batch, leader.epoch, Origin.CLIENT)
+            if self._refusals:
+                self._refusals.appended(Batch.of(batch))
+            if not appended.duplicate:
+                self._appended(leader, appended, len(batch.data))
+            return appended
+        except KafkaError as failed:
+            raise self._refusals.answer(Batch.of(field), failed, self._in_sync.now()) from None
 
     @property
     def most_bytes(self) -> int:

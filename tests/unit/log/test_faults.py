@@ -61,7 +61,7 @@ class Machine:
         self.sim.run(self.world.perform(self.bench.store.close(1)))
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
 @pytest.mark.parametrize("pattern", ["*.log", "*.index", "*.timeindex"])
 def test_an_append_that_fails_in_any_file_leaves_nothing_behind(pattern: str, code: int) -> None:
     with Simulation(1, QUICK) as sim:

@@ -49,6 +49,22 @@ def test_a_full_disk_leaves_a_log_that_says_why_until_it_can_be_written_again() 
         assert machine.log.unwritten is None
 
 
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
+@pytest.mark.parametrize("pattern", ["*.log", "*.index"])
+def test_a_log_whose_disk_refuses_a_write_though_there_is_room_is_offline(pattern: str, code: int) -> None:
+    with Simulation(1, QUICK) as sim:
+        machine = Machine(sim, index_interval_bytes=0)
+        for value in (b"0", b"1"):
+            machine.append(value)
+        machine.storage.fail("append", pattern, code)
+        assert machine.refused(b"2") is Code.KAFKA_STORAGE_ERROR
+        assert machine.log.offline is not None
+        assert machine.log.offline.errno == code
+        assert machine.refused(b"3") is Code.KAFKA_STORAGE_ERROR
+        machine.restart(power_loss=False)
+        assert machine.values() == [b"0", b"1"]
+
+
 def test_a_log_whose_failed_append_cannot_be_taken_back_is_offline() -> None:
     with Simulation(2, QUICK) as sim:
         machine = Machine(sim)

@@ -128,3 +128,46 @@ def test_a_broker_that_follows_anew_may_be_let_in_at_once(tmp_path: Path) -> Non
         assert THIRD not in partition.require_leader().followers
 
     played(tmp_path, play)
+
+
+def produced(sequence: int, pid: int = 7) -> memoryview:
+    return memoryview(batch((b"a", b"b", b"c"), pid=pid, epoch=0, sequence=sequence))
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["a known producer", "a new one"])
+def test_a_batch_behind_one_that_found_too_few_replicas_is_refused_for_the_same_reason(
+    tmp_path: Path, is_known: bool
+) -> None:
+    """Else librdkafka would begin a new epoch, and write what it has in flight for other partitions once more."""
+
+    async def play(bench: Bench, partition: Partition) -> None:
+        def answered(at: int) -> Code:
+            return code_of(lambda: partition.append(produced(at), -1, 9, START_MS))
+
+        begin = 3 if is_known else 0
+        if is_known:
+            partition.append(produced(0), -1, 9, START_MS)
+        partition.reconfigure(replace(bench.config, min_insync_replicas=2))
+        partition.lead(ME, 3, 1, ALL, (ME,), {})
+        assert answered(begin) is Code.NOT_ENOUGH_REPLICAS
+        partition.reconfigure(bench.config)
+        assert answered(begin + 3) is Code.NOT_ENOUGH_REPLICAS
+        for sequence in (begin, begin + 3):
+            assert partition.append(produced(sequence), -1, 9, START_MS).base_offset == sequence
+        assert answered(begin + 9) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    played(tmp_path, play)
+
+
+def test_a_batch_behind_one_that_came_before_the_leader_is_refused_for_the_same_reason(tmp_path: Path) -> None:
+    async def play(bench: Bench, partition: Partition) -> None:
+        partition.append(produced(0), -1, 9, START_MS)
+        partition.step_down(OTHER, 4, 1, ALL)
+        for size in (None, 60):
+            attempt = lambda: partition.append(produced(3)[:size], -1, 9, START_MS)  # noqa: B023, E731
+            assert code_of(attempt) is Code.NOT_LEADER_OR_FOLLOWER
+        partition.lead(ME, 5, 2, (ME,), (ME,), {})
+        assert code_of(lambda: partition.append(produced(6), -1, 9, START_MS)) is Code.NOT_LEADER_OR_FOLLOWER
+        assert partition.append(produced(3), -1, 9, START_MS).base_offset == 3
+
+    played(tmp_path, play)
