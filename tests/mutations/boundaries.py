@@ -234,7 +234,7 @@ MUTATIONS: list[Mutation] = [
         scenario="F17",
         test=BOUNDARIES + "test_a_log_that_meets_a_mistake_is_followed_by_another_and_its_neighbours_stay",
         file="src/highwater/log/log.py",
-        line="except Exception as failed:  # the partition's boundary: what was written is unknown",
+        line="except Exception as failed:  # the partition's boundary",
         replacement="except AssertionError as failed:",
     ),
     Mutation(

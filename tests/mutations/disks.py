@@ -38,8 +38,8 @@ MUTATIONS: list[Mutation] = [
         "F142",
         "tests/scenarios/test_follower_disks.py::test_a_log_whose_new_beginning_is_obsolete_stays_as_it_is",
         "src/highwater/log/truncation.py",
-        "while log.is_usable and still_meant():",
-        "while log.is_usable:",
+        "if not (log.is_usable and still_meant()):",
+        "if not log.is_usable:",
     ),
     Mutation(
         "F143",

@@ -245,7 +245,7 @@ MUTATIONS = [
         "F463",
         "tests/unit/broker/test_refilled.py::test_a_replica_is_reported_once_when_it_has_every_committed_record",
         f"{SRC}broker/refilled.py",
-        "done = [partition for partition in self._waiting if partition.has_what_is_committed]",
+        "done = [partition for partition in self._waiting if self.has_what_is_committed(partition)]",
         "done = list(self._waiting)",
     ),
     Mutation(

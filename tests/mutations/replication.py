@@ -20,7 +20,7 @@ MUTATIONS: list[Mutation] = [
         "F41",
         f"{_LAST}::test_a_log_that_began_anew_is_not_elected_before_it_has_what_is_committed",
         "src/highwater/broker/publisher.py",
-        "if self._is_refilled(partition, part) and not partition.has_what_is_committed:",
+        "if self._is_refilled(partition, part) and not self._refilled.has_what_is_committed(partition):",
         "if False:",
     ),
     Mutation(
@@ -205,8 +205,9 @@ MUTATIONS: list[Mutation] = [
         "F3",
         f"{_DISKS}::test_records_before_a_failed_batch_are_acknowledged_only_after_their_sync",
         "src/highwater/partition/fetcher.py",
-        "elif followed.is_unsynced and self._talk.sync(key) is not None:",
-        "elif followed.is_unsynced and followed.machine.pause == 0.0 and self._talk.sync(key) is not None:",
+        "elif followed.is_unsynced and self._talk.sync(_key(followed.partition)) is not None:",
+        "elif followed.is_unsynced and not followed.machine.pause"
+        " and self._talk.sync(_key(followed.partition)) is not None:",
     ),
     Mutation(
         "F3",
@@ -393,5 +394,50 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/config/node.py",
         "chosen, more = chosen._with_those_that_suit(named[half:])",
         "more = named[half:]",
+    ),
+    Mutation(
+        "F942",
+        "tests/unit/replication/test_follower.py::"
+        "test_a_log_that_parts_from_its_leaders_below_its_own_start_begins_anew_at_the_leaders[7-None-2]",
+        "src/highwater/replication/follower.py",
+        "if cut >= log.start:",
+        "if (cut := max(cut, log.start)) >= 0:",
+    ),
+    Mutation(
+        "F943",
+        "tests/unit/partition/test_fetcher.py::test_a_mistake_at_one_partition_does_not_stop_the_others[when_durable]",
+        "src/highwater/partition/fetcher.py",
+        "self._talk.synced(_key(followed.partition), followed.machine)  # the next fetch does not name it",
+        "pass",
+    ),
+    Mutation(
+        "F944",
+        "tests/unit/broker/test_refilled.py::"
+        "test_a_replica_waits_until_it_has_all_that_its_leader_had_though_the_high_watermark_is_lower",
+        "src/highwater/broker/refilled.py",
+        "return end is not None and partition.has_leader_high_watermark and end <= partition.log.log_end",
+        "return end is not None and partition.has_leader_high_watermark",
+    ),
+    Mutation(
+        "F944",
+        "tests/unit/broker/test_refilled.py::test_the_end_of_an_earlier_leader_does_not_count[after the answer]",
+        "src/highwater/broker/refilled.py",
+        "return end if epoch == partition.epoch else None",
+        "return end",
+    ),
+    Mutation(
+        "F945",
+        "tests/unit/broker/test_replica_image.py::"
+        "test_a_replica_whose_directory_is_not_online_may_not_be_in_the_isr[gone]",
+        "src/highwater/broker/replica_image.py",
+        "may_be_in_sync = known is not None and known.active and known.has_online(part.directory(replica))",
+        "may_be_in_sync = known is not None and known.active and not is_lost(part, replica)",
+    ),
+    Mutation(
+        "F946",
+        "tests/unit/log/test_closing.py::test_each_attempt_to_begin_anew_waits_for_a_segment_swap",
+        "src/highwater/log/truncation.py",
+        "await _settled(log)\nif not (log.is_usable and still_meant()):",
+        "if not (log.is_usable and still_meant()):",
     ),
 ]

@@ -56,8 +56,8 @@ MUTATIONS: list[Mutation] = [
         "F167",  # a follower truncates to its high watermark, not by epoch
         f"{_SCOPE}[pair-parted]",
         _FOLLOWER,
-        "cut = cut_for_divergence(history, log.end, epoch, leader_end)",
-        "cut = high_watermark",
+        "return self._diverged(cut_for_divergence(history, log.end, epoch, leader_end), row, log)",
+        "return self._diverged(high_watermark, row, log)",
     ),
     Mutation(
         "F168",  # flush mode: the leader counts its written end

@@ -25,8 +25,8 @@ def test_d6_after_an_append_that_failed_halfway_nothing_is_appended_before_the_l
     with Simulation(2) as sim:
         machine = Machine(sim)
         machine.append(b"a")
-        machine.storage.fail("append", "*.log")
-        machine.storage.fail("trim", "*.log")
+        machine.storage.fail("append", "*.log", errno.ENOSPC)
+        machine.storage.fail("trim", "*.log", errno.ENOSPC)
         assert machine.refused(b"lost") is Code.KAFKA_STORAGE_ERROR
         assert machine.bench.offline == [machine.log]
         assert machine.refused(b"refused") is Code.KAFKA_STORAGE_ERROR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from highwater.broker.refilled import LOOK_SECONDS
 from highwater.log.scan import BadBatch
 from highwater.metadata.brokers import DIRECTORY_LOST
 from highwater.model import TopicPartition
@@ -85,7 +86,7 @@ def test_a_log_that_is_damaged_again_before_it_is_reported_goes_in_another_epoch
             "n3", "n1", one_way=True
         )  # the place of the second log is not reported before that log is damaged, too
         stage.until(lambda: stage.log("n3").log_end == 20)
-        stage.pass_time(0.1)
+        stage.pass_time(4 * LOOK_SECONDS)  # it asks where its leader ends, and would report its place then
         stage.cut("n3", "n2", one_way=True)
         stage.write("n2", b"last", acks=1)
         stage.until(lambda: stage.log("n3").log_end == 21)

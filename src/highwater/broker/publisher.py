@@ -57,7 +57,7 @@ class Publisher:
         self._news = asyncio.Event()
         self._settle_until = 0.0
         self._missing = MissingReplicas(broker, self._news.set)
-        self._refilled = Refilled(broker.world.clock, self._look_again)
+        self._refilled = Refilled(broker.world.clock, broker.fetchers.ask_for_ends, self._look_again)
 
     def offer(self, image: MetadataImage, changes: Changes) -> None:
         if self._pending is not None:
@@ -269,7 +269,7 @@ class Publisher:
                 return
             partition = replaced
         if partition.log.trouble is None:
-            if self._is_refilled(partition, part) and not partition.has_what_is_committed:
+            if self._is_refilled(partition, part) and not self._refilled.has_what_is_committed(partition):
                 self._refilled.wait_for(partition)
             else:
                 self._directories.look(partition.topic_id, partition.tp.partition, part)

@@ -28,7 +28,7 @@ def broker_epochs(image: MetadataImage, part: PartitionImage, replicas: Iterable
     epochs: dict[NodeId, int | None] = {}
     for replica in replicas:
         known = image.brokers.get(replica)
-        may_be_in_sync = known is not None and known.active and not is_lost(part, replica)
+        may_be_in_sync = known is not None and known.active and known.has_online(part.directory(replica))
         epochs[replica] = known.epoch if known is not None and may_be_in_sync else None
     return epochs
 

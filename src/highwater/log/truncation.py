@@ -114,7 +114,6 @@ async def restart(
     has failed and is offline, or if this is no longer wanted: then the log is unchanged."""
     try:
         await announce(0)
-        await _settled(log)
         gone = await _begun_anew(log, offset, batches, still_meant)
         if gone is None:
             return False
@@ -132,15 +131,18 @@ async def _begun_anew(
     log: Log, offset: Offset, batches: memoryview | None, still_meant: StillMeant
 ) -> list[PurePath] | None:
     """Tries again while disk space or descriptors are short: the log is unchanged until there is a new segment. None if
-    the log failed meanwhile, or if this is no longer wanted."""
-    while log.is_usable and still_meant():
+    the log failed meanwhile, or if this is no longer wanted. Compaction goes on meanwhile, so each attempt waits for a
+    segment swap first."""
+    while True:
+        await _settled(log)
+        if not (log.is_usable and still_meant()):
+            return None
         try:
             return log.begin_anew(offset, batches)
         except OSError as failed:
             if not is_passing(failed) or not log.segments:
                 raise
             await asyncio.sleep(PASSING_SECONDS)
-    return None
 
 
 async def _found(world: World, log: Log, offset: Offset, places: Workplaces, announce: Announcement) -> Cut | None:

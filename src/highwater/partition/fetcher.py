@@ -174,27 +174,31 @@ class Fetcher:
 
     def _hold_throttled(self) -> None:
         """The next fetch names no partition that the throttle holds back."""
-        for key in self._talk.moved:
-            followed = self._followed[key]
-            if self._throttle.holds(followed.partition, self._local):
-                pause = min(self._throttle.seconds_left, self._limits().backoff)
-                self._carry_out(followed, followed.machine.held(pause))
+        for followed in self._each_moved():
+            with followed.boundary(self._later):
+                if self._throttle.holds(followed.partition, self._local):
+                    pause = min(self._throttle.seconds_left, self._limits().backoff)
+                    self._carry_out(followed, followed.machine.held(pause))
 
     def _all_synced(self) -> bool:
         """Whether the next fetch may acknowledge the ends of all logs that it names. In flush mode the logs are synced
         first, even if their records came from an earlier leader or an earlier life of this broker. A log that has
         failed is not named."""
-        for key in self._talk.moved:
-            followed = self._followed[key]
-            if followed.partition.log.offline is not None:
-                followed.machine.log_failed()
-                self._talk.note(key)
-            elif followed.is_unsynced and self._talk.sync(key) is not None:
-                followed.when_durable(lambda key=key, each=followed: self._synced(key, each))  # type: ignore[misc]
+        for followed in self._each_moved():
+            with followed.boundary(self._later):
+                if followed.partition.log.offline is not None:
+                    followed.machine.log_failed()
+                    self._talk.note(_key(followed.partition))
+                elif followed.is_unsynced and self._talk.sync(_key(followed.partition)) is not None:
+                    followed.when_durable(lambda each=followed: self._synced(each))  # type: ignore[misc]
         return not self._talk.is_syncing
 
-    def _synced(self, key: Key, followed: Followed) -> None:
-        self._talk.synced(key, followed.machine)
+    def _each_moved(self) -> list[Followed]:
+        """What the next fetch names. Each gets a boundary of its own: a mistake at one must not stop the others."""
+        return [self._followed[key] for key in self._talk.moved]
+
+    def _synced(self, followed: Followed) -> None:
+        self._talk.synced(_key(followed.partition), followed.machine)
         self._soon()
 
     def _fetch(self, connection: ClientConnection) -> None:
@@ -224,10 +228,10 @@ class Fetcher:
     def _wanted(self, named: list[Key], max_bytes: int) -> list[FetchTopic]:
         topics: dict[Uuid, FetchTopic] = {}
         for key in named:
-            topic = topics.get(key[0])
-            if topic is None:
-                topic = topics[key[0]] = FetchTopic(topic_id=key[0], partitions=[])
-            topic.partitions.append(self._followed[key].place(max_bytes))
+            followed = self._followed[key]
+            with followed.boundary(self._later):
+                place = followed.place(max_bytes)
+                topics.setdefault(key[0], FetchTopic(topic_id=key[0], partitions=[])).partitions.append(place)
         return list(topics.values())
 
     def _answered(self, connection: ClientConnection, answer: FetchResponse | CallFailed, fetch: int) -> None:
@@ -335,6 +339,7 @@ class Fetcher:
             self._soon()
 
     def _later(self, followed: Followed) -> None:
+        self._talk.synced(_key(followed.partition), followed.machine)  # the next fetch does not name it
         self._carry_out(followed, followed.machine.failed())
 
     def _resume(self, followed: Followed) -> None:
@@ -393,8 +398,14 @@ class Fetcher:
             log = followed.partition.log
             self._carry_out(followed, followed.machine.ends_found(ends, followed.ends, log.epoch_cache.latest))
 
-        assert self._connection is not None, "an answer asks for it"
-        ask_for_ends(self._connection, followed.partition, self._local, self._limits().timeout, found)
+        self.ask_for_ends(followed.partition, found)
+
+    def ask_for_ends(self, partition: Partition, done: Callable[[Ends | None], None]) -> None:
+        """Calls `done` once: with both ends of the leader's log, or with None if the leader does not tell them."""
+        if self._connection is None or not self._open:
+            done(None)
+        else:
+            ask_for_ends(self._connection, partition, self._local, self._limits().timeout, done)
 
 
 def _key(partition: Partition) -> Key:

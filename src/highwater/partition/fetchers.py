@@ -7,6 +7,7 @@ from collections.abc import Callable
 from highwater.model import Endpoint, NodeId
 from highwater.partition.fetcher import Fetcher
 from highwater.partition.partition import Partition
+from highwater.replication.follower import Ends
 
 
 class Fetchers:
@@ -58,6 +59,14 @@ class Fetchers:
         """When the leader last answered a fetch; None if the partition is not followed."""
         fetcher = self._of.get(partition)
         return None if fetcher is None else fetcher.heard_at
+
+    def ask_for_ends(self, partition: Partition, done: Callable[[Ends | None], None]) -> None:
+        """As `Fetcher.ask_for_ends`."""
+        fetcher = self._of.get(partition)
+        if fetcher is None:
+            done(None)
+        else:
+            fetcher.ask_for_ends(partition, done)
 
     def restate(self, partition: Partition) -> None:
         """Report the log start to the leader with the next fetch."""

@@ -270,7 +270,7 @@ class Partition:
         return self.leader
 
     @property
-    def has_what_is_committed(self) -> bool:
+    def has_leader_high_watermark(self) -> bool:
         """Whether this follower has caught up with its leader's high watermark in this epoch."""
         return self.leader is None and 0 <= self.leader_high_watermark <= self.log.log_end
 

@@ -142,9 +142,18 @@ class Follower:
             return self._refused(row.code)
         if row.diverging is not None:
             epoch, leader_end = row.diverging
-            cut = cut_for_divergence(history, log.end, epoch, leader_end)
-            return self._cut(max(cut, log.start), f"epoch {epoch} of the leader ends at {leader_end}")
+            return self._diverged(cut_for_divergence(history, log.end, epoch, leader_end), row, log)
         return self._take(row, log)
+
+    def _diverged(self, cut: Offset, row: Row, log: Ends) -> Ready:
+        assert row.diverging is not None
+        why = f"epoch {row.diverging[0]} of the leader ends at {row.diverging[1]}"
+        if cut >= log.start:
+            return self._cut(cut, why)
+        # The logs part below our log start, so nothing of ours is in the leader's log. A log that went on from its old
+        # start would lack what the leader has below it, and that counts as deleted once this replica leads.
+        self._leave(State.TRUNCATING)
+        return Ready(restart_at=row.log_start, why=f"{why}, below our log start {log.start}")
 
     def _refused(self, code: Code) -> Ready:
         if code is Code.OFFSET_OUT_OF_RANGE:

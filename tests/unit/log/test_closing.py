@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import PurePath
 
@@ -229,6 +230,31 @@ def test_a_log_begins_anew_once_there_is_room_and_waits_for_it() -> None:
         assert sim.run(machine.world.perform(restart(machine.world, machine.log, 5)))
         assert machine.world.clock.monotonic() - begun >= 3 * PASSING_SECONDS
         assert (machine.log.log_start, machine.log.log_end, machine.log.offline) == (5, 5, None)
+
+
+def test_each_attempt_to_begin_anew_waits_for_a_segment_swap() -> None:
+    """The swap would bring an old segment back beside the new one."""
+    with Simulation(13, QUICK) as sim:
+        machine = Machine(sim)
+        machine.append(b"a")
+        log = machine.log
+        fault = machine.storage.fail("create", "*.log*", errno.ENOSPC)
+        machine.world.call(machine.world.spawn, "restart", restart(machine.world, log, 5), None)
+        sim.run(sim.until(lambda: fault.struck))
+
+        async def swap() -> None:
+            log.swapping = asyncio.get_running_loop().create_future()
+
+        async def swapped() -> None:
+            assert log.swapping is not None
+            log.swapping.set_result(None)
+            log.swapping = None
+
+        sim.run(swap())
+        sim.advance(3 * PASSING_SECONDS)
+        assert (log.log_start, log.log_end) == (0, 1)
+        sim.run(swapped())
+        sim.run(sim.until(lambda: log.log_start == 5))
 
 
 def test_a_snapshot_of_producers_that_cannot_be_read_is_removed() -> None:

@@ -10,6 +10,7 @@ import pytest
 from highwater.errors import Code
 from highwater.partition import fetcher
 from highwater.partition.fetcher import CONNECT_SECONDS
+from highwater.partition.throttle import Throttle
 from highwater.sim import Knobs
 from tests.unit.log.bench import TOPIC_ID
 from tests.unit.partition.following import (
@@ -264,15 +265,54 @@ def test_a_mistake_in_a_turn_ends_that_turn_and_the_next_comes_after_a_while(mon
         fetch = scene.begun(row(0, batch(0)))
         failing = True
 
-        def fails(followed: object) -> bool:
+        def fails(keys: object) -> list[object]:
             if failing:
                 raise ValueError("a mistake")
-            return False
+            return []
 
-        monkeypatch.setattr(fetcher.Followed, "is_unsynced", property(fails))
+        monkeypatch.setattr(fetcher, "_unwanted", fails)
         fetch.answer(row(0, batch(1)))
         assert scene.is_silent(0.5)
         assert scene.world.failures.counts["periodic"] == 1
+        failing = False
+        assert scene.fetch().places == {0: 2}
+
+
+@pytest.mark.parametrize("where", ["is_unsynced", "when_durable", "place"])
+def test_a_mistake_at_one_partition_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    with Following(2, flush_messages=1) as scene:
+        scene.sim.forgives = True
+        fetch = scene.begun(row(0, batch(0)), row(1, batch(0)))
+        right, failing = getattr(fetcher.Followed, where), True
+
+        def fails(followed: fetcher.Followed, *args: object) -> object:
+            if failing and followed.partition is scene.partition:
+                raise ValueError("a mistake")
+            return right.fget(followed) if isinstance(right, property) else right(followed, *args)
+
+        monkeypatch.setattr(fetcher.Followed, where, property(fails) if isinstance(right, property) else fails)
+        fetch.answer(row(0, batch(1)), row(1, batch(1)))
+        after = scene.fetch()
+        assert (after.places, after.session) == ({1: 2}, (SESSION, 2))
+        assert (scene.world.failures.counts["partition"], scene.world.failures.counts["periodic"]) == (1, 0)
+        failing = False
+        assert scene.fetch().places == {0: 2}
+
+
+def test_a_mistake_of_the_throttle_at_one_partition_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Following(2) as scene:
+        scene.sim.forgives = True
+        fetch = scene.begun(row(0, batch(0)), row(1, batch(0)))
+        scene.rate, failing = 1000, True
+
+        def holds(throttle: Throttle, partition: object, follower: object) -> bool:
+            if failing and partition is scene.partition:
+                raise ValueError("a mistake")
+            return False
+
+        monkeypatch.setattr(Throttle, "holds", holds)
+        fetch.answer(row(0, batch(1)), row(1, batch(1)))
+        assert scene.fetch().places == {1: 2}
         failing = False
         assert scene.fetch().places == {0: 2}
 

@@ -36,7 +36,7 @@ def test_a_replica_without_a_role_knows_no_leader_and_no_epoch(tmp_path: Path) -
     async def play(bench: Bench) -> None:
         partition = Partition(await bench.create(), alone())
         assert (partition.leader_id, partition.epoch, partition.partition_epoch) == (NO_NODE, -1, -1)
-        assert not partition.has_what_is_committed, "it has heard from no leader"
+        assert not partition.has_leader_high_watermark, "it has heard from no leader"
         assert not partition.is_being_cut
         partition.tick()
         partition.brokers_changed({})
@@ -67,20 +67,20 @@ def test_each_role_brings_its_leader_its_epochs_and_its_replicas(tmp_path: Path)
 def test_a_follower_has_everything_committed_only_by_its_leaders_high_watermark_of_this_epoch(tmp_path: Path) -> None:
     async def play(bench: Bench, partition: Partition) -> None:
         partition.step_down(OTHER, 4, 1, ALL)
-        assert not partition.has_what_is_committed
+        assert not partition.has_leader_high_watermark
         partition.follow_up(0, Ready())
-        assert partition.has_what_is_committed, "nothing is committed"
+        assert partition.has_leader_high_watermark, "nothing is committed"
         partition.append_fetched(memoryview(batch()))
         partition.follow_up(1, Ready())
-        assert partition.has_what_is_committed
+        assert partition.has_leader_high_watermark
         partition.follow_up(2, Ready())
-        assert not partition.has_what_is_committed
+        assert not partition.has_leader_high_watermark
         partition.follow_up(1, Ready())
         partition.step_down(OTHER, 5, 2, ALL)
-        assert not partition.has_what_is_committed, "this leader has said nothing yet"
+        assert not partition.has_leader_high_watermark, "this leader has said nothing yet"
         partition.follow_up(1, Ready())
         partition.lead(ME, 6, 3, ALL, ALL, {})
-        assert not partition.has_what_is_committed, "it follows nobody"
+        assert not partition.has_leader_high_watermark, "it follows nobody"
 
     played(tmp_path, play, isr=ALL)
 

@@ -132,8 +132,15 @@ def test_a_diverging_follower_cuts_its_log_before_it_takes_batches() -> None:
     assert answer(follower, Row(batches=[Batch(30, 31)])) == NOTHING, "it was asked for before the cut"
 
 
-def test_a_log_is_never_cut_below_its_start() -> None:
-    assert answer(asked(), Row(diverging=(3, 5)), log=Ends(8, 30)).truncate_to == 8
+@pytest.mark.parametrize(("leader_end", "cut", "begin"), [(7, None, 2), (8, 8, None), (9, 9, None)])
+def test_a_log_that_parts_from_its_leaders_below_its_own_start_begins_anew_at_the_leaders(
+    leader_end: int, cut: int | None, begin: int | None
+) -> None:
+    """From its old start on, it would lack what the leader has below that."""
+    follower = asked()
+    ready = answer(follower, Row(log_start=2, diverging=(1, leader_end)), log=Ends(8, 30))
+    assert (ready.truncate_to, ready.restart_at, ready.append) == (cut, begin, 0)
+    assert follower.state is State.TRUNCATING
 
 
 def test_an_empty_log_begins_anew_with_a_batch_around_its_end() -> None:

@@ -105,10 +105,7 @@ class Brokers:
         if node.is_offline or node.is_troubled:
             # A replica that was damaged again, in an epoch in which it has fetched, is reported again.
             return not lost or (node.is_troubled and not node.is_offline and part.leader_epoch <= node.epoch)
-        waits = node.is_refilled and not (
-            node.leader_high_watermark is not None and node.leader_high_watermark <= node.log.end
-        )
-        return lost and not waits
+        return lost and not (node.is_refilled and not _has_what_is_committed(node))
 
     def _registered(self, state: State, node: Node) -> bool:
         """Whether its own registration is in the metadata that it has applied."""
@@ -126,7 +123,7 @@ class Brokers:
         may_begin_anew = is_dispensable(part, node.id) and part.leader_epoch > node.epoch
         if node.is_troubled and not node.is_offline and may_begin_anew:
             self._unfollow(state, node)
-            node.log, node.leader_high_watermark = Log(), None
+            node.log, node.leader_high_watermark, node.leader_end = Log(), None, None
             node.is_troubled, node.is_refilled = False, True
         leader = part.leader
         if leader == node.id and not self._registered(state, node):
@@ -136,7 +133,7 @@ class Brokers:
             self._lead(state, node, at)
         elif node.leader is not None or (node.epoch, self._leader_of(node)) != (part.leader_epoch, leader):
             self._step_down(state, node)
-            node.epoch, node.leader_high_watermark = part.leader_epoch, None
+            node.epoch, node.leader_high_watermark, node.leader_end = part.leader_epoch, None, None
             node.partition_epoch = part.partition_epoch
             if leader != NO_NODE and not node.is_offline:
                 self._follow(state, node, leader)
@@ -217,7 +214,8 @@ class Brokers:
     def _do_crash(self, state: State, action: Action) -> None:
         node = state.nodes[action.node]
         node.is_alive = False
-        node.leader = node.talk = node.follower = node.asked = node.answer = node.leader_high_watermark = None
+        node.leader = node.talk = node.follower = node.asked = node.answer = None
+        node.leader_high_watermark = node.leader_end = None
         node.heard, node.keeps_start = {}, False
         node.broker_epoch = node.epoch = node.partition_epoch = -1
         if self.scope.flushes or action.fault is Fault.POWER:
@@ -351,3 +349,10 @@ class Brokers:
             node.asked = leader.proposal
         if Fault.DELETE in self.scope.faults:
             self._delete(state, node)
+
+
+def _has_what_is_committed(node: Node) -> bool:
+    """As `broker.refilled` judges it."""
+    if node.leader_high_watermark is None or node.leader_end is None:
+        return False
+    return max(node.leader_high_watermark, node.leader_end) <= node.log.end

@@ -214,6 +214,12 @@ class Fetches(Brokers):
             ready = follower.appended(row, before, Ends(log.start, log.end), log.high_watermark)
         self._follow_up(state, node, follower, ready, batches)
 
+    def _ask_for_end(self, state: State, node: Node) -> None:
+        """As `broker.refilled` does, but takes no time."""
+        if node.is_refilled and node.leader_end is None and node.talk is not None:
+            leader = state.nodes[node.talk[0]]
+            node.leader_end = leader.log.end if leader.leader is not None and leader.epoch == node.epoch else None
+
     def _follow_up(
         self, state: State, node: Node, follower: Follower, ready: Ready, batches: tuple[Batch, ...] = ()
     ) -> None:
@@ -230,6 +236,7 @@ class Fetches(Brokers):
                 follower.truncated()
         if ready.leader_high_watermark is not None:
             node.leader_high_watermark = ready.leader_high_watermark
+            self._ask_for_end(state, node)
         if ready.high_watermark is not None:
             assert log.start <= ready.high_watermark <= log.end, "a follower's high watermark"
             log.high_watermark = ready.high_watermark

@@ -40,6 +40,7 @@ class Node:
         "keeps_start",
         "late",
         "leader",
+        "leader_end",
         "leader_high_watermark",
         "life",
         "log",
@@ -65,6 +66,8 @@ class Node:
         self.talk: tuple[NodeId, Conversation[str]] | None = None
         self.follower: Follower | None = None
         self.leader_high_watermark: Offset | None = None
+        self.leader_end: Offset | None = None
+        """Where its leader's log ended when it was asked, in this epoch. Only a replica that is fetched again asks."""
         self.asked: Proposal | None = None
         """A proposal that the controller did not get, or whose response was lost."""
         self.late: tuple[Proposal, Epoch, int] | None = None
@@ -118,6 +121,7 @@ class Node:
                 self.is_refilled,
                 self.lost_power,
                 self.leader_high_watermark,
+                self.leader_end,
                 self.keeps_start,
             ),
             (self.epoch, self.partition_epoch),
