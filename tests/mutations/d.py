@@ -65,8 +65,8 @@ MUTATIONS: list[Mutation] = [
         "D6",
         f"{FAULTS}::test_d6_after_an_append_that_failed_halfway_nothing_is_appended_before_the_log_is_opened_again",
         "src/highwater/log/log.py",
-        "if not isinstance(failed, OSError) or not is_passing(failed) or isinstance(failed, Poisoned):",
-        "if not isinstance(failed, OSError) or not is_passing(failed):",
+        "is_poisoned = isinstance(failed, Poisoned)",
+        "is_poisoned = False",
     ),
     Mutation(
         "D7",

@@ -334,8 +334,8 @@ MUTATIONS: list[Mutation] = [
         "tests/scenarios/test_leader_disks.py::"
         "test_a_leader_whose_disk_takes_no_more_writes_gives_the_lead_away[append-read-only]",
         "src/highwater/log/log.py",
-        "if not isinstance(failed, OSError) or not is_passing(failed) or isinstance(failed, Poisoned):",
-        "if not isinstance(failed, OSError) or isinstance(failed, Poisoned):",
+        "if isinstance(failed, OSError) and not is_poisoned and (is_passing(failed) or self.is_only_copy()):",
+        "if isinstance(failed, OSError) and not is_poisoned:",
     ),
     Mutation(
         "F941",

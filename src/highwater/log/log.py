@@ -190,13 +190,15 @@ class Log:
 
     def _not_written(self, failed: Exception) -> None:
         """If room was short and nothing was kept, a later append may succeed. After any other failure the log goes
-        offline: a disk that takes no more writes must not keep the leadership from replicas that can be written."""
-        if not isinstance(failed, OSError) or not is_passing(failed) or isinstance(failed, Poisoned):
+        offline: a disk that takes no more writes must not keep the leadership from replicas that can be written. But
+        the only copy can be read at least, and a disk may fail once."""
+        is_poisoned = isinstance(failed, Poisoned)
+        if isinstance(failed, OSError) and not is_poisoned and (is_passing(failed) or self.is_only_copy()):
+            self.unwritten = failed
+            if self.failures.is_news(line := f"{self.partition}: append failed, nothing was kept: {failed}"):
+                _log.error("%s", line)
+        else:
             self.storage_failed(failed)
-            return
-        self.unwritten = failed
-        if self.failures.is_news(line := f"{self.partition}: append failed, nothing was kept: {failed}"):
-            _log.error("%s", line)
 
     def _add_aborted(self, aborted: AbortedTransaction) -> None:
         """Without the entry readers would see aborted records: better no log than that (KAFKA-7866). If only room or

@@ -51,13 +51,22 @@ def test_a_full_disk_leaves_a_log_that_says_why_until_it_can_be_written_again() 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("pattern", ["*.log", "*.index"])
-def test_a_log_whose_disk_refuses_a_write_though_there_is_room_is_offline(pattern: str, code: int) -> None:
+@pytest.mark.parametrize("is_only_copy", [False, True])
+def test_a_log_whose_disk_refuses_a_write_though_there_is_room_is_offline_unless_it_is_the_only_copy(
+    pattern: str, code: int, is_only_copy: bool
+) -> None:
+    """The only copy can be read, and written if the disk failed once."""
     with Simulation(1, QUICK) as sim:
         machine = Machine(sim, index_interval_bytes=0)
         for value in (b"0", b"1"):
             machine.append(value)
+        machine.log.is_only_copy = lambda: is_only_copy
         machine.storage.fail("append", pattern, code)
         assert machine.refused(b"2") is Code.KAFKA_STORAGE_ERROR
+        if is_only_copy:
+            assert machine.log.offline is None
+            assert machine.append(b"2") == 2
+            return
         assert machine.log.offline is not None
         assert machine.log.offline.errno == code
         assert machine.refused(b"3") is Code.KAFKA_STORAGE_ERROR
