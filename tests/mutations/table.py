@@ -29,6 +29,7 @@ from tests.mutations import (
     search,
     setbacks,
     soft_state,
+    stalls,
     suite,
 )
 from tests.mutations.mutation import Mutation, Waiting
@@ -55,6 +56,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         operations,
         guards,
         quorum,
+        stalls,
     )
     for mutation in module.MUTATIONS
 ]

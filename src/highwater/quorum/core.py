@@ -151,7 +151,7 @@ class Core:
             raise QuorumViolation("a leader needs the votes of a majority")
         leader = Leader(self.identity.node, self.role.epoch, self.log.written_end, self.voters, self.timing, now)
         self._become(leader)
-        leader.flushed(self.log.durable_end)
+        leader.flushed(self.log.durable_end, now)
         self.effects.epoch_start = epoch_start(leader, self.voters, self.voters_offset, tally.granting)
 
     def become_follower(self, epoch: Epoch, leader_id: NodeId, listeners: Listeners, now: float) -> None:

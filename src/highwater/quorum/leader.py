@@ -57,6 +57,9 @@ class Leader:
         self._check_quorum_at = now + timing.check_quorum_timeout
         self._heard: set[NodeId] = set()
         self._local_end: Offset = -1
+        self._written_end: Offset = -1
+        self._syncing_since = now
+        """Since when the disk has synced nothing, if it has something to sync."""
 
     @property
     def leader_id(self) -> NodeId:
@@ -71,8 +74,8 @@ class Leader:
         return None
 
     def deadline(self) -> float:
-        quorum_at = self.check_quorum_at
-        return self.begin_epoch_at if quorum_at is None else min(self.begin_epoch_at, quorum_at)
+        resigns_at = self.resigns_at
+        return self.begin_epoch_at if resigns_at is None else min(self.begin_epoch_at, resigns_at)
 
     def can_grant(self, candidate: ReplicaKey, *, log_is_current: bool, pre_vote: bool) -> bool:
         return False
@@ -92,11 +95,19 @@ class Leader:
 
     # The commit rule
 
-    def flushed(self, durable_end: Offset) -> bool:
+    def wrote(self, written_end: Offset, now: float) -> None:
+        """The leader appended up to here. That is not durable yet."""
+        if self._written_end <= self._local_end:
+            self._syncing_since = now
+        self._written_end = written_end
+
+    def flushed(self, durable_end: Offset, now: float) -> bool:
         """The leader's own log is durable up to here. It counts itself like any other voter. True if that commits
         records."""
         if durable_end < self._local_end:
             raise AssertionError(f"a leader's log only grows: {self._local_end} -> {durable_end}")
+        if durable_end > self._local_end:
+            self._syncing_since = now
         self._local_end = durable_end
         if self.is_voter:
             self.voters[self.local.key.id].end_offset = durable_end
@@ -125,12 +136,18 @@ class Leader:
         others.sort(key=lambda voter: (voter.end_offset is None, -(voter.end_offset or 0), voter.key))
         return tuple(voter.key for voter in others)
 
-    # Check-quorum (KAFKA-15489) and the announcement of the epoch
+    # Check-quorum (KAFKA-15489), the leader's own disk, and the announcement of the epoch
 
     @property
-    def check_quorum_at(self) -> float | None:
-        """When the leader must resign unless a majority fetches before; None for the only voter."""
-        return None if len(self.voters) == 1 and self.is_voter else self._check_quorum_at
+    def resigns_at(self) -> float | None:
+        """When the leader must resign, unless before that a majority fetches and its disk syncs. Replicas get only what
+        it has synced: with a disk that hangs it would lead on, and nothing would be committed. None for the only voter,
+        because no other one can lead."""
+        if len(self.voters) == 1 and self.is_voter:
+            return None
+        if self._written_end <= self._local_end:
+            return self._check_quorum_at
+        return min(self._check_quorum_at, self._syncing_since + self._timing.sync_timeout)
 
     def heard_from(self, key: ReplicaKey, now: float) -> None:
         """A replica fetched records or a snapshot. If it is a voter, it counts for check-quorum."""

@@ -193,6 +193,13 @@ class Quorum:
 
     # Inputs: the log
 
+    def wrote(self, now: float) -> Ready:
+        """This node has appended to the log as a leader. It counts when it is synced: see `log_flushed`."""
+        core = self._core
+        if isinstance(core.role, Leader):
+            core.role.wrote(core.log.written_end, now)
+        return self._done(now)
+
     def log_flushed(self, now: float) -> Ready:
         """The durable end of the log has moved, because an append was synced or the log was cut."""
         core = self._core
@@ -201,7 +208,7 @@ class Quorum:
         role = core.role
         if isinstance(role, Leader):
             core.effects.wake_fetches = True
-            if role.flushed(core.log.durable_end):
+            if role.flushed(core.log.durable_end, now):
                 commit(core, role)
         elif isinstance(role, Follower) and not core.log_busy:
             apply_leader_high_watermark(core, role)
@@ -258,7 +265,7 @@ class Quorum:
         role = core.role
         if isinstance(role, Leader):
             role.set_voters(voters)
-            if role.flushed(core.log.durable_end):
+            if role.flushed(core.log.durable_end, now):
                 commit(core, role)
         elif isinstance(role, Prospective | Candidate) and not core.is_voter:
             core.become_unattached(role.epoch + 1, now)

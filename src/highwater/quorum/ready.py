@@ -4,7 +4,8 @@ Each input of the machine returns one `Ready`. The driver carries it out in the 
 
 1. `election`: store and sync it before everything below. So no vote or epoch is sent and then forgotten.
 2. `truncate_to`, `append`, `epoch_start`, `fetch_snapshot`: apply them to the log. The sync may come later; the driver
-   reports it with `log_flushed`. Until then no fetch is sent, and the new records of this node do not count.
+   reports it with `log_flushed`. Until then no fetch is sent, and the new records of this node do not count. An append
+   of the leader itself (`epoch_start`, and every decision) is also reported at once, with `wrote`.
 3. `answer` and `requests`: send them.
 4. `high_watermark`, `leadership`, `wake_fetches`: apply them.
 

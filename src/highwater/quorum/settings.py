@@ -47,6 +47,12 @@ class Timing:
         """How long a leader stays leader without fetches of a majority. Followers give up earlier (KAFKA-15489)."""
         return self.fetch_timeout * 1.5
 
+    @property
+    def sync_timeout(self) -> float:
+        """How long a leader stays leader while its disk syncs nothing of what it has appended. Kafka has no such bound.
+        It is longer than most disks ever pause, because an election does not make a slow disk faster."""
+        return self.fetch_timeout * 3
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:

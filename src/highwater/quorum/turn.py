@@ -62,8 +62,8 @@ def _step(core: Core, now: float) -> None:
             elif timed_out:
                 core.become_prospective(now)
         case Leader():
-            check_quorum_at = role.check_quorum_at
-            if core.stopping or (check_quorum_at is not None and now >= check_quorum_at):
+            resigns_at = role.resigns_at
+            if core.stopping or (resigns_at is not None and now >= resigns_at):
                 core.become_resigned(role, now)
         case Unattached() | Follower():
             if timed_out:

@@ -181,6 +181,7 @@ class RaftNode:
                 raise
             self._inputs.add(lambda now: self.quorum.epoch_not_begun(start.epoch, now))
             return
+        self._inputs.add(self.quorum.wrote)
         if start.voters is not None:
             self._voters.add([(offset, VoterSet.from_record(start.voters))])
             self._voters_changed()
@@ -380,6 +381,7 @@ class RaftNode:
         """Appends a decision, which is in force when it is committed. Returns its last offset."""
         batch = self.log.append(values, encoded, epoch, self.world.clock.wall_ms())
         self._replay.extend([batch])
+        self._inputs.feed(self.quorum.wrote)
         return batch.last_offset
 
     def resign(self, epoch: Epoch) -> None:

@@ -15,6 +15,8 @@ from highwater.world import Step
 from highwater.world.jobs import Pace
 
 T = TypeVar("T")
+LOOK_SECONDS = 0.25
+"""How often a step that takes long looks whether the machine is still slow."""
 
 
 def over_the_border(value: T) -> T:
@@ -54,7 +56,8 @@ class SimJob:
         self._closed: Callable[[], None] | None = None
         self._pace = Pace(loop.time())
         process.jobs[self] = generator
-        self._next = self._later(0.0, self._advance)
+        self._next: asyncio.TimerHandle
+        self._later(0.0, self._advance)
 
     def cancel(self, closed: Callable[[], None] | None = None) -> None:
         self._process.check()
@@ -62,13 +65,21 @@ class SimJob:
         self._closed = closed
         if self in self._process.jobs:
             self._next.cancel()
-            self._next = self._later(0.0, self._advance)
+            self._later(0.0, self._advance)
         else:
             self._notify_closed()
 
-    def _later(self, pause: float, fn: Callable[..., None], *args: object) -> asyncio.TimerHandle:
-        delay = pause + self._drag() * self._random.uniform(*self._knobs.job_step)
-        return self._loop.call_later(delay, fn, *args, context=self._process.context())
+    def _later(self, pause: float, fn: Callable[..., None], *args: object) -> None:
+        self._work(pause, self._random.uniform(*self._knobs.job_step), fn, args)
+
+    def _work(self, pause: float, left: float, fn: Callable[..., None], args: tuple[object, ...]) -> None:
+        """`left` is the time that the step still needs at the usual speed. What slowed it may have ended meanwhile."""
+        drag, context = self._drag(), self._process.context()
+        if left * drag <= LOOK_SECONDS:
+            self._next = self._loop.call_later(pause + left * drag, fn, *args, context=context)
+        else:
+            rest = (0.0, left - LOOK_SECONDS / drag, fn, args)
+            self._next = self._loop.call_later(pause + LOOK_SECONDS, self._work, *rest, context=context)
 
     def _advance(self) -> None:
         if self._cancelled:
@@ -85,7 +96,7 @@ class SimJob:
         else:
             if self._step is not None:
                 self._loop.call_soon(self._report, self._carry(step), context=self._process.context())
-            self._next = self._later(self._pace.pause(step, self._loop.time()), self._advance)
+            self._later(self._pace.pause(step, self._loop.time()), self._advance)
         finally:
             self._process.in_job = False
 

@@ -120,8 +120,13 @@ class Bench:
         self.answer(2, granted(self.quorum.epoch))
         assert self.quorum.role == Role.LEADER
         assert self.ready.epoch_start is not None
-        self.log.append(Entry(self.quorum.epoch, "start"))
+        self.write("start")
         return self
+
+    def write(self, value: str) -> Ready:
+        """Append as the leader. What follows is mostly nothing, so `ready` stays what it was."""
+        self.log.append(Entry(self.quorum.epoch, value))
+        return self.quorum.wrote(self.now)
 
     def to_follower(self, leader: int = 2, epoch: int = 1) -> Bench:
         self.request(begin(leader, epoch))

@@ -195,6 +195,7 @@ class Node:
         if ready.epoch_start is not None:
             assert ready.epoch_start.offset == self.memory_log.written_end
             self._write(Entry(ready.epoch_start.epoch, f"epoch of {ready.epoch_start.leader_change.leader_id}"))
+            self.world.later(0, self.guarded(lambda: self.feed(lambda quorum: quorum.wrote(self.world.now))))
         if ready.touches_log:
             self._flush_due = True
             self.sync()
@@ -241,6 +242,7 @@ class Node:
             self._write(Entry(self.epoch, value))
             self._flush_due = True
             self.sync()
+            self.feed(lambda quorum: quorum.wrote(self.world.now))
 
     def take_snapshot(self) -> None:
         if self.high_watermark is not None:

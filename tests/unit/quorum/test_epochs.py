@@ -255,10 +255,61 @@ def test_a_leader_without_its_majority_resigns() -> None:
 
 def test_a_leader_stays_while_a_majority_fetches() -> None:
     bench = Bench().to_leader()
+    bench.flush()
     for _ in range(10):
         bench.pass_time(2.0)
         bench.request(fetch(THREE, 1, 0))
         assert bench.role() == Role.LEADER
+
+
+def followed(bench: Bench, seconds: float) -> None:
+    """Lets time go by while a follower fetches, until the replica no longer leads."""
+    end = bench.now + seconds
+    while bench.now < end and bench.role() == Role.LEADER:
+        bench.request(fetch(THREE, 1, 0))
+        bench.pass_time(min(0.25, end - bench.now))
+
+
+def test_a_leader_whose_disk_syncs_nothing_that_it_appended_resigns_after_a_while() -> None:
+    bench = Bench().to_leader()
+    bench.flush()
+    followed(bench, 100.0)
+    begun = bench.now
+    bench.write("x")
+    followed(bench, 5.0)
+    bench.write("y")
+    assert bench.role() == Role.LEADER
+    followed(bench, 100.0)
+    assert bench.role() == Role.RESIGNED
+    assert bench.now == begun + Timing().sync_timeout
+
+
+def test_a_leader_resigns_at_the_end_of_its_patience_without_any_input() -> None:
+    bench = Bench(timing=Timing(request_timeout=100.0)).to_leader()
+    due = bench.now + Timing().sync_timeout
+    followed(bench, 5.5)
+    while bench.role() == Role.LEADER:
+        bench.pass_time_to_deadline()
+    assert bench.now == due
+
+
+def test_a_leader_with_a_slow_disk_stays_while_each_sync_ends_in_time() -> None:
+    bench = Bench().to_leader()
+    for value in range(5):
+        bench.write(f"before {value}")
+        synced = bench.log.written_end
+        bench.write(f"after {value}")
+        followed(bench, 5.0)
+        bench.log.sync(bench.log.written[:synced])
+        bench.quorum.log_flushed(bench.now)
+        assert bench.role() == Role.LEADER
+
+
+def test_the_only_voter_stays_leader_though_its_disk_hangs() -> None:
+    bench = Bench(voters=voter_set(1))
+    bench.write("x")
+    bench.pass_time(1000.0)
+    assert bench.role() == Role.LEADER
 
 
 def test_a_fetch_that_was_held_and_is_asked_again_is_no_sign_of_life() -> None:

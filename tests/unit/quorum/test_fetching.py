@@ -403,7 +403,7 @@ def test_a_leader_below_what_it_knew_as_committed_ends_the_node() -> None:
 def test_the_commit_rule_is_the_definition_of_a_majority(ends: list[int | None], epoch_start: int) -> None:
     voters = voter_set(*range(1, len(ends) + 1))
     leader = Leader(voter_node(1), 1, epoch_start, voters, Timing(), 0.0)
-    leader.flushed(ends[0] or 0)
+    leader.flushed(ends[0] or 0, 0.0)
     for voter, offset in list(enumerate(ends, start=1))[1:]:
         if offset is not None:
             leader.fetched(voter_node(voter).key, offset, 0.0)
@@ -418,7 +418,7 @@ def test_a_high_watermark_never_goes_back_even_if_a_follower_does(fetches: list[
     for voter, offset in fetches:
         if voter == 1:
             end = max(end, offset)
-            leader.flushed(end)
+            leader.flushed(end, 0.0)
         else:
             leader.fetched(voter_node(voter).key, offset, 0.0)
         assert (leader.high_watermark or 0) >= known
@@ -427,6 +427,6 @@ def test_a_high_watermark_never_goes_back_even_if_a_follower_does(fetches: list[
 
 def test_a_leaders_log_never_shrinks() -> None:
     leader = Leader(voter_node(1), 1, 0, voter_set(1, 2, 3), Timing(), 0.0)
-    leader.flushed(5)
+    leader.flushed(5, 0.0)
     with pytest.raises(AssertionError, match="only grows"):
-        leader.flushed(4)
+        leader.flushed(4, 0.0)

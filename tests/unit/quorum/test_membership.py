@@ -168,7 +168,7 @@ def test_a_replica_caught_up_at_its_last_fetch_if_it_has_what_the_leader_had_the
     leader = bench.quorum._core.role
     assert isinstance(leader, Leader)
     leader.fetched(TWO, 1, 10.0)
-    leader.flushed(4)
+    leader.flushed(4, 10.0)
     leader.fetched(TWO, 3, 11.0)
     assert leader.voters[NodeId(2)].last_caught_up == 10.0
     assert ONE in [voter.key for voter in leader.voters.values()]

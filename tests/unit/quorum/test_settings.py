@@ -22,7 +22,7 @@ def test_a_negative_wait_is_refused(name: str) -> None:
 
 def test_the_defaults_are_kafkas() -> None:
     timing = Timing()
-    assert (timing.begin_epoch_interval, timing.check_quorum_timeout) == (1.0, 3.0)
+    assert (timing.begin_epoch_interval, timing.check_quorum_timeout, timing.sync_timeout) == (1.0, 3.0, 6.0)
 
 
 def test_a_peer_has_one_request_under_way_at_a_time() -> None:

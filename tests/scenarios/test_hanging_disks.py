@@ -1,0 +1,52 @@
+"""A disk that hangs: a sync does not end, and reports no error. Its node can do all that needs no disk."""
+
+from __future__ import annotations
+
+from highwater.errors import Code
+from highwater.quorum import Role
+from tests.scenarios.metadata import agree, controller, create, create_topic, leaders, others, quorum, raft, topics
+from tests.scenarios.stage import Stage
+
+FOR_EVER = 1e12
+"""So many times as long as usual."""
+
+
+def test_a_leader_of_the_quorum_whose_disk_hangs_gives_way_to_another_voter_and_follows_it_later() -> None:
+    """It answers fetches, so its followers take it for alive. But nothing that it appends is ever committed."""
+    with Stage(3, voters=3, watched=True) as stage:
+        hanging = controller(stage)
+        other, _ = others(stage, hanging)
+        stage.until(lambda: agree(stage, *stage.cluster.names))
+        stage.storage(hanging).drag = FOR_EVER
+        lost = stage.begin(create_topic(stage, hanging, "lost", by="lost"), "lost")
+        stage.until(lambda: quorum(stage, hanging).role is not Role.LEADER)
+        assert lost.result is not Code.NONE
+        stage.until(lambda: leaders(stage) and leaders(stage) != [hanging])
+        stage.until(lambda: stage.cluster.active_controller() in others(stage, hanging))
+        create(stage, other, "kept")
+        stage.storage(hanging).drag = 1.0
+        stage.until(lambda: agree(stage, *stage.cluster.names))
+        assert quorum(stage, hanging).role is Role.FOLLOWER
+        assert "kept" in topics(stage, hanging)
+        create(stage, hanging, "later")
+        assert raft(stage, hanging).leader_id == raft(stage, other).leader_id
+
+
+def test_a_leader_whose_disk_hangs_before_it_has_begun_its_epoch_gives_way() -> None:
+    """Its vote for itself is on the disk, the first batch of its epoch never is. So it is no active controller yet,
+    and has no decision to write."""
+    with Stage(3, voters=3, watched=True) as stage:
+        before = controller(stage)
+        stage.until(lambda: agree(stage, *stage.cluster.names))
+        stage.kill(before)
+        stage.until(lambda: leaders(stage))
+        (hanging,) = leaders(stage)
+        stage.until(lambda: raft(stage, hanging).log_end > raft(stage, hanging).log.durable_end)
+        stage.storage(hanging).drag = FOR_EVER
+        stage.start(before, waits=False)
+        stage.until(lambda: leaders(stage) and leaders(stage) != [hanging])
+        stage.until(lambda: stage.cluster.active_controller() in others(stage, hanging))
+        stage.until(lambda: stage.serves(before))
+        create(stage, before, "kept")
+        stage.storage(hanging).drag = 1.0
+        stage.until(lambda: agree(stage, *stage.cluster.names))
