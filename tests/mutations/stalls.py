@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.mutation import Mutation
 
 _HANGING = "tests/scenarios/test_hanging_disks.py::"
+_DEATH = "src/highwater/controller/death.py"
 _LEADER = "src/highwater/quorum/leader.py"
 _RAFT = "src/highwater/raft_node/raft_node.py"
 _GIVES_WAY = _HANGING + "test_a_leader_of_the_quorum_whose_disk_hangs_gives_way_to_another_voter_and_follows_it_later"
@@ -37,5 +38,36 @@ MUTATIONS = [
         _LEADER,
         "if durable_end > self._local_end:\nself._syncing_since = now",
         "pass",
+    ),
+    Mutation(
+        "F961",  # brokers that cannot be answered, because nothing is committed, are fenced as silent
+        _HANGING + "test_brokers_that_cannot_be_answered_because_nothing_is_committed_are_not_fenced_as_silent",
+        _DEATH,
+        "return session.unanswered is None and session.last_contact + self._timeout < now",
+        "return session.last_contact + self._timeout < now",
+    ),
+    Mutation(
+        "F961",  # at once after that
+        "tests/unit/controller/test_death.py::"
+        "test_a_broker_whose_heartbeat_is_not_answered_yet_is_not_silent_and_has_a_session_from_the_answer_on",
+        _DEATH,
+        "session.unanswered = None\nsession.last_contact = now",
+        "session.unanswered = None",
+    ),
+    Mutation(
+        "F961",  # or never again
+        _HANGING
+        + "test_a_broker_that_falls_silent_while_nothing_is_committed_has_a_whole_session_after_it_and_no_more",
+        "src/highwater/active_controller/k63_broker_heartbeat.py",
+        "controller.watch.answered(broker, epoch, request)",
+        "pass",
+    ),
+    Mutation(
+        "F961",
+        "tests/unit/controller/test_death.py::"
+        "test_the_answer_to_a_heartbeat_that_the_broker_gave_up_leaves_the_next_one_unanswered",
+        _DEATH,
+        "if session is not None and session.epoch == epoch and session.unanswered is heartbeat:",
+        "if session is not None and session.epoch == epoch:",
     ),
 ]

@@ -50,3 +50,37 @@ def test_a_leader_whose_disk_hangs_before_it_has_begun_its_epoch_gives_way() -> 
         create(stage, before, "kept")
         stage.storage(hanging).drag = 1.0
         stage.until(lambda: agree(stage, *stage.cluster.names))
+
+
+def fenced(stage: Stage, by: str = "n1") -> list[int]:
+    """The brokers that are fenced on the active controller's head."""
+    found = stage.node(by).controller
+    assert found is not None
+    return sorted(broker.id for broker in found.head.brokers.by_id.values() if broker.fenced)
+
+
+def test_brokers_that_cannot_be_answered_because_nothing_is_committed_are_not_fenced_as_silent() -> None:
+    """The disk of the only controller hangs for many sessions. The brokers send heartbeats, give up waiting for the
+    answer, and send others."""
+    with Stage(3, watched=True) as stage:
+        stage.create(replicas=(2, 3))
+        stage.storage("n1").drag = FOR_EVER
+        stage.holds_for(20.0, lambda: not fenced(stage), "a broker was fenced that could not be answered")
+        stage.storage("n1").drag = 1.0
+        stage.holds_for(20.0, lambda: not fenced(stage), "a broker was fenced that could not be answered before")
+        assert stage.leader() == "n2"
+        stage.send(b"m1")
+
+
+def test_a_broker_that_falls_silent_while_nothing_is_committed_has_a_whole_session_after_it_and_no_more() -> None:
+    with Stage(3, watched=True) as stage:
+        stage.create(replicas=(2, 3))
+        stage.storage("n1").drag = FOR_EVER
+        stage.pass_time(5.0)
+        stage.pause("n2")
+        stage.holds_for(5.0, lambda: not fenced(stage))
+        stage.storage("n1").drag = 1.0
+        stage.holds_for(1.0, lambda: not fenced(stage))
+        stage.until(lambda: fenced(stage) == [2], 2.0)
+        stage.resume("n2")
+        stage.until(lambda: not fenced(stage))

@@ -69,6 +69,13 @@ class BrokerWatch:
         self._watched[connection] = (broker, epoch)
         self._suspicion.heard(broker, epoch)
 
+    def waits(self, broker: NodeId, epoch: int, heartbeat: object) -> None:
+        """The heartbeat that was heard is answered later."""
+        self.liveness.waits(broker, epoch, heartbeat)
+
+    def answered(self, broker: NodeId, epoch: int, heartbeat: object) -> None:
+        self.liveness.answered(broker, epoch, heartbeat, self._world.clock.monotonic())
+
     @property
     def leaving(self) -> frozenset[NodeId]:
         """The brokers that are being fenced: no ISR takes them in."""

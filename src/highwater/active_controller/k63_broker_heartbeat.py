@@ -15,7 +15,12 @@ API = Api(63, (0, 2), BrokerHeartbeatRequest)
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHeartbeatRequest) -> None:
+    is_answered = False
+
     def answer(response: BrokerHeartbeatResponse | None) -> None:
+        nonlocal is_answered
+        is_answered = True
+        controller.watch.answered(broker, epoch, request)
         ctx.respond(response or BrokerHeartbeatResponse(error_code=Code.NOT_CONTROLLER))
 
     if not ctx.authorize("ClusterAction", "Cluster", "kafka-cluster"):
@@ -32,3 +37,5 @@ def handle(controller: ActiveController, ctx: RequestContext, request: BrokerHea
 
     controller.watch.heard(ctx.connection, broker, epoch, request.current_metadata_offset)
     controller.decide(decide, answer, written)
+    if not is_answered:
+        controller.watch.waits(broker, epoch, request)

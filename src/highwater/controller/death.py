@@ -3,7 +3,8 @@
 Fencing only decides about availability, and epochs keep it safe. So it may be quick where the evidence is good. There
 are three kinds of evidence:
 
-- `Liveness`: the broker sent no heartbeat for a whole session. This needs no other evidence.
+- `Liveness`: the broker sent no heartbeat for a whole session. This needs no other evidence. A broker sends its next
+  heartbeat when the last one is answered. So while the controller owes it an answer, it is not silent.
 - `Suspicion`: the broker's connection closed, which is a hint. Then its port refused two connections, a little apart,
   and the same incarnation sent no heartbeat meanwhile, which is the proof. A port that accepts a connection proves
   nothing: the port of a stopped process accepts, too, and another process may have taken the port.
@@ -49,6 +50,8 @@ class _Session:
     last_contact: float
     metadata_offset: int = -1
     shutdown_offset: int | None = None
+    unanswered: object = None
+    """Its last heartbeat, if that is not answered yet, because something is not decided or not committed."""
     is_of_the_dead: bool = False
     """The process is dead. The session does not prevent a registration, and it ends like any other."""
 
@@ -99,6 +102,19 @@ class Liveness:
         session.last_contact = now
         session.metadata_offset = metadata_offset
         session.is_of_the_dead = False
+
+    def waits(self, broker: NodeId, epoch: int, heartbeat: object) -> None:
+        """The heartbeat that was heard last is answered later."""
+        session = self._sessions.get(broker)
+        if session is not None and session.epoch == epoch:
+            session.unanswered = heartbeat
+
+    def answered(self, broker: NodeId, epoch: int, heartbeat: object, now: float) -> None:
+        """A heartbeat that waited is answered. From now on the broker can send the next one, if it has not done so."""
+        session = self._sessions.get(broker)
+        if session is not None and session.epoch == epoch and session.unanswered is heartbeat:
+            session.unanswered = None
+            session.last_contact = now
 
     def entered(self, broker: NodeId, epoch: int, state: BrokerState, end_offset: int) -> None:
         """A heartbeat led to `state`. Its records are in the log, and `end_offset` is the log's last offset."""
@@ -153,7 +169,7 @@ class Liveness:
         )
 
     def _is_over(self, session: _Session, now: float) -> bool:
-        return session.last_contact + self._timeout < now
+        return session.unanswered is None and session.last_contact + self._timeout < now
 
 
 def address_to_probe(broker: BrokerRegistration, listener: str | None) -> Endpoint | None:

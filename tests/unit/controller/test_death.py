@@ -178,3 +178,35 @@ def test_a_broker_presumed_dead_keeps_no_other_from_registering_and_is_fenced_af
     assert liveness.expired(109.1) == [(1, epoch_of(1))]
     liveness.heard(NodeId(1), epoch_of(1), 110.0, 7)
     assert liveness.has_session(NodeId(1), epoch_of(1), 111.0), "it lives"
+
+
+def test_a_broker_whose_heartbeat_is_not_answered_yet_is_not_silent_and_has_a_session_from_the_answer_on() -> None:
+    liveness, one, epoch, beat = Liveness(9.0), NodeId(1), epoch_of(1), object()
+    liveness.heard(one, epoch, 100.0, 7)
+    liveness.waits(one, epoch, beat)
+    assert liveness.expired(1000.0) == []
+    assert liveness.has_session(one, epoch, 1000.0)
+    liveness.answered(one, epoch, beat, 1000.0)
+    assert liveness.expired(1009.0) == []
+    assert liveness.expired(1009.1) == [(one, epoch)]
+
+
+def test_the_answer_to_a_heartbeat_that_the_broker_gave_up_leaves_the_next_one_unanswered() -> None:
+    liveness, one, epoch, given_up, beat = Liveness(9.0), NodeId(1), epoch_of(1), object(), object()
+    for heartbeat in (given_up, beat):
+        liveness.heard(one, epoch, 100.0, 7)
+        liveness.waits(one, epoch, heartbeat)
+    liveness.answered(one, epoch, given_up, 120.0)
+    assert liveness.expired(1000.0) == []
+    liveness.answered(one, epoch, beat, 1000.0)
+    assert liveness.expired(1009.1) == [(one, epoch)]
+
+
+def test_a_heartbeat_of_an_earlier_incarnation_that_waits_keeps_no_session_open() -> None:
+    liveness, one, epoch, beat = Liveness(9.0), NodeId(1), epoch_of(1), object()
+    liveness.heard(one, epoch + 1, 100.0, 7)
+    liveness.waits(one, epoch, beat)
+    liveness.answered(one, epoch, beat, 105.0)
+    assert liveness.expired(109.1) == [(one, epoch + 1)]
+    liveness.waits(NodeId(2), epoch, beat)
+    liveness.answered(NodeId(2), epoch, beat, 105.0)
