@@ -7,6 +7,8 @@ from tests.mutations.mutation import Mutation
 _HANGING = "tests/scenarios/test_hanging_disks.py::"
 _DEATH = "src/highwater/controller/death.py"
 _LEADER = "src/highwater/quorum/leader.py"
+_CLOCKS = "tests/scenarios/test_leaping_clocks.py::"
+_SNAPSHOTTER = "src/highwater/raft_node/snapshotter.py"
 _RAFT = "src/highwater/raft_node/raft_node.py"
 _GIVES_WAY = _HANGING + "test_a_leader_of_the_quorum_whose_disk_hangs_gives_way_to_another_voter_and_follows_it_later"
 
@@ -69,5 +71,35 @@ MUTATIONS = [
         _DEATH,
         "if session is not None and session.epoch == epoch and session.unanswered is heartbeat:",
         "if session is not None and session.epoch == epoch:",
+    ),
+    Mutation(
+        "F962",  # a wall clock that leaps ahead begins a snapshot of the metadata, and one that leaps back ends them
+        _CLOCKS + "test_snapshots_of_the_metadata_are_as_far_apart_as_ever_though_the_wall_clock_leaps",
+        _SNAPSHOTTER,
+        "return interval > 0 and self._bytes_since > 0 and self._world.clock.monotonic() - self._last_at >= interval",
+        "return interval > 0 and self._bytes_since > 0 and self._world.clock.wall_ms() / 1000 - self._wall >= interval",
+        (
+            Mutation(
+                "F962",
+                _CLOCKS,
+                _SNAPSHOTTER,
+                "self._last_at = world.clock.monotonic()",
+                "self._last_at = self._wall = world.clock.wall_ms() / 1000",
+            ),
+            Mutation(
+                "F962",
+                _CLOCKS,
+                _SNAPSHOTTER,
+                "self._last_at = self._world.clock.monotonic()",
+                "self._last_at = self._wall = self._world.clock.wall_ms() / 1000",
+            ),
+        ),
+    ),
+    Mutation(
+        "F962",  # and one that leaps ahead makes old ones too old
+        _CLOCKS + "test_old_snapshots_of_the_metadata_stay_though_the_wall_clock_leaps_a_year_ahead",
+        _SNAPSHOTTER,
+        "now = self._aging.now_ms(self._world.clock.wall_ms(), self._world.clock.monotonic())",
+        "now = self._world.clock.wall_ms()",
     ),
 ]

@@ -16,6 +16,7 @@ from highwater.config import (
     NodeConfig,
 )
 from highwater.log.names import DELETED
+from highwater.log.retention import RetentionClock
 from highwater.log.truncation import remove_files
 from highwater.metadata.cluster import MetadataImage
 from highwater.quorum import LogPosition, VoterSet
@@ -43,7 +44,8 @@ class Snapshotter:
         self._directory = directory
         self._log = log
         self._bytes_since = bytes_since
-        self._last_ms = world.clock.wall_ms()
+        self._last_at = world.clock.monotonic()
+        self._aging = RetentionClock(world.clock.wall_ms(), world.clock.monotonic())
         self._failed = failed
         self._writing = False
         self._idle = asyncio.Event()
@@ -59,14 +61,14 @@ class Snapshotter:
         self._writing = True
         self._idle.clear()
         self._bytes_since = 0
-        self._last_ms = self._world.clock.wall_ms()
+        self._last_at = self._world.clock.monotonic()
         self._world.run(write_snapshot, self._directory, image, position, voters, timestamp, done=self._written)
 
     def _due(self) -> bool:
         if self._bytes_since >= self._config.get(METADATA_LOG_MAX_RECORD_BYTES_BETWEEN_SNAPSHOTS):
             return True
-        interval = self._config.get(METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS)
-        return interval > 0 and self._bytes_since > 0 and self._world.clock.wall_ms() - self._last_ms >= interval
+        interval = self._config.get(METADATA_LOG_MAX_SNAPSHOT_INTERVAL_MS) / 1000
+        return interval > 0 and self._bytes_since > 0 and self._world.clock.monotonic() - self._last_at >= interval
 
     def _written(self, result: LogPosition | Exception) -> None:
         self._writing = False
@@ -108,7 +110,7 @@ class Snapshotter:
     async def _drop_old(self, ages: list[tuple[int, int]]) -> None:
         """Deletes the oldest snapshots beyond the retention, and the log below the oldest one that is kept."""
         log, snapshots = self._log, self._log.snapshots
-        now = self._world.clock.wall_ms()
+        now = self._aging.now_ms(self._world.clock.wall_ms(), self._world.clock.monotonic())
         total = log.size + sum(size for size, _ in ages)
         keep_bytes = self._config.get(METADATA_MAX_RETENTION_BYTES)
         keep_ms = self._config.get(METADATA_MAX_RETENTION_MS)
