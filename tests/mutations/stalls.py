@@ -1,9 +1,12 @@
-"""Faults that reviews proved: disks that hang, a quorum that commits nothing, clocks that leap."""
+"""Faults that reviews proved: disks that hang, clocks that leap, and refusals that no test saw."""
 
 from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
+_DELETION = "tests/unit/broker/test_offset_deletion.py::"
+_FOUND = "tests/unit/broker/test_client_listeners.py::"
+_METADATA = "src/highwater/broker/k03_metadata.py"
 _HANGING = "tests/scenarios/test_hanging_disks.py::"
 _DEATH = "src/highwater/controller/death.py"
 _LEADER = "src/highwater/quorum/leader.py"
@@ -101,5 +104,56 @@ MUTATIONS = [
         _SNAPSHOTTER,
         "now = self._aging.now_ms(self._world.clock.wall_ms(), self._world.clock.monotonic())",
         "now = self._world.clock.wall_ms()",
+    ),
+    Mutation(
+        "F963",  # a client is told of a leader that it cannot reach through its listener
+        _FOUND + "test_a_leader_without_the_clients_listener_is_named_by_no_metadata_response",
+        _METADATA,
+        "if image.leader not in broker.metadata.reached_through(ctx.listener):",
+        "if False:",
+    ),
+    Mutation(
+        "F963",
+        _FOUND + "test_a_leader_without_the_clients_listener_is_named_by_no_metadata_response",
+        _METADATA,
+        "old = ctx.api_key == API.key and ctx.version < _LISTENER_ERROR_FROM",
+        "old = False",
+    ),
+    Mutation(
+        "F963",
+        _FOUND + "test_a_leader_without_the_clients_listener_is_named_by_no_description_of_partitions",
+        _METADATA,
+        "old = ctx.api_key == API.key and ctx.version < _LISTENER_ERROR_FROM",
+        "old = ctx.version < _LISTENER_ERROR_FROM",
+    ),
+    Mutation(
+        "F963",  # or of a coordinator
+        _FOUND + "test_a_coordinator_without_the_clients_listener_is_not_available",
+        "src/highwater/broker/k10_find_coordinator.py",
+        "for node in broker.metadata.node_endpoints([leader], ctx.listener):",
+        'for node in broker.metadata.node_endpoints([leader], "PLAINTEXT"):',
+        (
+            Mutation(
+                "F963",
+                _FOUND,
+                _METADATA,
+                "if image.leader not in broker.metadata.reached_through(ctx.listener):",
+                "if False:",
+            ),
+        ),
+    ),
+    Mutation(
+        "F963",  # OffsetDelete reports success, and the offsets are there
+        _DELETION + "test_offsets_whose_tombstones_cannot_be_written_stay_and_can_be_deleted_later",
+        "src/highwater/broker/k47_offset_delete.py",
+        "if answer.error_code:",
+        "if False:",
+    ),
+    Mutation(
+        "F963",  # or deletes those that a member is about to go on from
+        _DELETION + "test_offsets_of_a_topic_that_a_group_is_subscribed_to_stay_and_those_of_another_topic_go",
+        "src/highwater/groups/removal.py",
+        "refusal = Code.GROUP_SUBSCRIBED_TO_TOPIC if group.reads(topic.name) else Code.NONE",
+        "refusal = Code.NONE",
     ),
 ]
