@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.mutations import (
     a,
+    attackers,
     b,
     boundaries,
     bystanders,
@@ -44,6 +45,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         membership,
         bystanders,
         limits,
+        attackers,
         memory,
         kept,
         owed,

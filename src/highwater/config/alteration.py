@@ -1,17 +1,23 @@
-"""One change of a setting by IncrementalAlterConfigs, and the value after it."""
+"""One change of a setting by IncrementalAlterConfigs, the value after it, and how many settings a resource may have."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from highwater.config.kinds import LIST, text_of
+from highwater.config.kinds import LIST, ConfigError, text_of
 from highwater.config.node import SETTINGS
 from highwater.config.setting import Setting
 from highwater.config.topic import TOPIC_SETTINGS, TopicSetting
 from highwater.errors import Code, KafkaError
 
 MAX_VALUE: Final = 32767
+MOST_SETTINGS: Final = 1_000
+"""The most settings of one broker, or of all brokers' default. They may have names that no node knows, and every image,
+snapshot and DescribeConfigs answer carries them. Those of a topic are all known, and too few for either bound."""
+MOST_CHARACTERS: Final = 1 << 20
+"""The most characters of their names and values together."""
 
 
 class Operation(IntEnum):
@@ -61,3 +67,19 @@ def _list_parts(name: str, operation: Operation, current: str | None, of_topic: 
         raise KafkaError(Code.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST.")
     text = (text_of(setting.default) or "") if current is None else current
     return [part for part in text.split(",") if part]
+
+
+def check_bounds(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises ConfigError if a resource would have too many or too long settings. What another version left above the
+    bounds may still be made less."""
+    if len(before) < len(after) > MOST_SETTINGS:
+        raise ConfigError(f"The resource would have {len(after)} settings, and {MOST_SETTINGS} are the most.")
+    if _characters(before) < (size := _characters(after)) > MOST_CHARACTERS:
+        raise ConfigError(
+            f"The settings of the resource would have {size} characters in their names and values, and"
+            f" {MOST_CHARACTERS} are the most."
+        )
+
+
+def _characters(settings: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value) for name, value in settings.items())

@@ -13,7 +13,7 @@ from highwater.config import (
     validate_broker_configs,
     validate_topic_configs,
 )
-from highwater.config.alteration import Alteration, Operation
+from highwater.config.alteration import Alteration, Operation, check_bounds
 from highwater.controller.batches import check_size
 from highwater.controller.decision import (
     CLUSTER_NAME,
@@ -186,6 +186,7 @@ def _alter_resource(
                 )
             )
     try:
+        check_bounds(before, after)
         _validate(head, resource, after, {a.name: after[a.name] for a in alterations if a.name in after}, config)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from highwater.config.alteration import Alteration, Operation
+from highwater.config import TOPIC_SETTINGS
+from highwater.config.alteration import MAX_VALUE, MOST_CHARACTERS, Alteration, Operation
 from highwater.controller import configs
 from highwater.controller.configs import alter_configs, incremental_alter_configs
 from highwater.errors import Code
@@ -271,3 +272,43 @@ def test_another_bound_of_one_topic_takes_no_look_at_the_partitions_of_others(mo
     _, records = alter(head, wanted(TOPIC, ("min.insync.replicas", SET, "2")))
     a = then(head, records).topics.partition("a", 0)
     assert a is not None and a.elr == (1, 2)
+
+
+@pytest.mark.parametrize("resource", [OWN, OTHER, CLUSTER_DEFAULT])
+def test_a_broker_has_a_thousand_settings_at_most_with_those_that_it_has_already(resource: ConfigResource) -> None:
+    head = changed(HEAD, resource, *((f"own.{index}", SET, "") for index in range(999)))
+    head = changed(head, resource, ("own.999", SET, ""))
+    [(code, message)], records = alter(head, wanted(resource, ("own.1000", SET, "")))
+    assert (code, records) == (Code.INVALID_CONFIG, [])
+    assert message == "The resource would have 1001 settings, and 1000 are the most."
+    head = changed(head, resource, ("own.0", DELETE, None), ("own.1000", SET, ""), ("own.1", SET, "another value"))
+    assert len(head.configs.of(resource)) == 1_000
+    assert replace(head, resource, *((f"new.{index}", "") for index in range(1_001)))[0] == Code.INVALID_CONFIG
+    assert replace(head, resource, *((f"new.{index}", "") for index in range(1_000)))[0] == Code.NONE
+
+
+def test_the_settings_of_a_broker_have_a_mebibyte_of_characters_at_most_with_their_names() -> None:
+    value = "v" * 32_763
+    head = changed(HEAD, OWN, *((f"a.{index:03}", SET, value) for index in range(31)))
+    left = 2**20 - 31 * (32_763 + 5)
+    name = "n" * (left - 32_000)
+    [(code, message)], records = alter(head, wanted(OWN, (name, SET, "v" * 32_001)))
+    assert (code, records) == (Code.INVALID_CONFIG, [])
+    assert message is not None and "would have 1048577 characters" in message and "1048576 are the most" in message
+    head = changed(head, OWN, (name, SET, "v" * 32_000))
+    assert alter(head, wanted(OWN, ("more", SET, "")))[0][0][0] == Code.INVALID_CONFIG
+
+
+def test_settings_beyond_the_bounds_that_are_there_already_may_be_made_less() -> None:
+    """Another version, or Apache Kafka, may have left them."""
+    there = [ConfigRecord(resource_type=4, resource_name="1", name=f"a.{n}", value="v" * 2_000) for n in range(1_100)]
+    head = then(HEAD, there)
+    assert alter(head, wanted(OWN, ("more", SET, "")))[0][0][0] == Code.INVALID_CONFIG
+    head = changed(head, OWN, *((f"a.{index}", DELETE, None) for index in range(50)))
+    assert len(head.configs.of(OWN)) == 1_050
+    head = changed(head, OWN, ("a.51", SET, ""))
+    assert len(head.configs.of(OWN)) == 1_050
+
+
+def test_a_topic_has_too_few_settings_for_that_bound() -> None:
+    assert sum(len(name) + MAX_VALUE for name in TOPIC_SETTINGS) < MOST_CHARACTERS
