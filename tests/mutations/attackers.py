@@ -6,6 +6,7 @@ from tests.mutations.mutation import Mutation
 
 _CONFIGS = "tests/unit/controller/test_configs.py"
 _ALTERATION = "src/highwater/config/alteration.py"
+_NUMEROUS = "tests/unit/broker/test_numerous_partitions.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
@@ -28,5 +29,26 @@ MUTATIONS: list[Mutation] = [
         _ALTERATION,
         "if len(before) < len(after) > MOST_SETTINGS:",
         "if len(after) > MOST_SETTINGS:",
+    ),
+    Mutation(
+        "F961",
+        f"{_NUMEROUS}::test_a_request_names_no_more_partitions_by_number_than_it_may",
+        "src/highwater/wire/reader.py",
+        "self.charge(count // NUMBERS_PER_OBJECT)",
+        "self.charge(count // (4 * NUMBERS_PER_OBJECT))",
+    ),
+    Mutation(
+        "F961",
+        f"{_NUMEROUS}::test_a_request_names_no_more_partitions_by_number_than_it_may",
+        "src/highwater/broker/k61_describe_producers.py",
+        "API = Api(61, (0, 0), DescribeProducersRequest, most_elements=MANY_ELEMENTS, refuse=_refused)",
+        "API = Api(61, (0, 0), DescribeProducersRequest, most_elements=20 * MANY_ELEMENTS, refuse=_refused)",
+    ),
+    Mutation(
+        "F961",
+        f"{_NUMEROUS}::test_thousands_of_partitions_may_get_their_replicas_in_one_request",
+        "src/highwater/active_controller/k45_alter_partition_reassignments.py",
+        "most_elements=NUMEROUS_ELEMENTS,",
+        "most_elements=NUMEROUS_ELEMENTS // 2,",
     ),
 ]

@@ -6,7 +6,7 @@ from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.partitions import create_partitions
 from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
-from highwater.net.registry import Api
+from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.wire.messages.create_partitions_request import CreatePartitionsRequest
 from highwater.wire.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
@@ -24,7 +24,7 @@ def _refused_by(request: CreatePartitionsRequest, why: KafkaError) -> CreatePart
     )
 
 
-API = Api(37, (0, 3), CreatePartitionsRequest, forwarded=True, refuse=_refused)
+API = Api(37, (0, 3), CreatePartitionsRequest, most_elements=MANY_ELEMENTS, forwarded=True, refuse=_refused)
 
 
 def handle(controller: ActiveController, ctx: RequestContext, request: CreatePartitionsRequest) -> None:

@@ -9,7 +9,7 @@ from highwater.active_controller.active_controller import ActiveController
 from highwater.controller.partition_moves import alter_partition_reassignments
 from highwater.errors import Code, KafkaError
 from highwater.net.context import RequestContext
-from highwater.net.registry import MANY_ELEMENTS, Api
+from highwater.net.registry import NUMEROUS_ELEMENTS, Api
 from highwater.wire.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from highwater.wire.messages.alter_partition_reassignments_response import (
     AlterPartitionReassignmentsResponse,
@@ -44,7 +44,7 @@ API = Api(
     45,
     (0, 1),
     AlterPartitionReassignmentsRequest,
-    most_elements=MANY_ELEMENTS,
+    most_elements=NUMEROUS_ELEMENTS,
     forwarded=True,
     refuse=_refused,
 )

@@ -6,7 +6,7 @@ from highwater.broker.broker import Broker
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
 from highwater.net.context import RequestContext
-from highwater.net.registry import MOST_ELEMENTS, Api
+from highwater.net.registry import MANY_ELEMENTS, Api
 from highwater.net.turns import Work
 from highwater.wire.messages.describe_producers_request import DescribeProducersRequest
 from highwater.wire.messages.describe_producers_response import (
@@ -33,7 +33,7 @@ def _refused(request: DescribeProducersRequest, code: Code, version: int) -> Des
     )
 
 
-API = Api(61, (0, 0), DescribeProducersRequest, most_elements=MOST_ELEMENTS, refuse=_refused)
+API = Api(61, (0, 0), DescribeProducersRequest, most_elements=MANY_ELEMENTS, refuse=_refused)
 
 
 def handle(broker: Broker, ctx: RequestContext, request: DescribeProducersRequest) -> Work:

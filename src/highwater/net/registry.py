@@ -40,6 +40,8 @@ ELEMENTS_IN_ONE_GO: Final = 2_000
 """The most elements of a request whose handler does all work at once."""
 MANY_ELEMENTS: Final = 5_000
 """The same, for APIs that need more: the work takes 30 ms at most."""
+NUMEROUS_ELEMENTS: Final = 10_000
+"""The same, for a request that moves as many partitions as others may name: their replicas count, too."""
 MOST_BYTES: Final = 8 << 20
 """The largest request: more than 30 000 topics with the longest names, and as much as one change of the metadata may
 have. Elements may be few and long. They are copied when they are decoded, and again when they are forwarded."""

@@ -25,8 +25,9 @@ _CODES: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
 MOST_OBJECTS: Final = 1 << 62
-NUMBERS_PER_OBJECT: Final = 16
-"""This many integers of an array count as one element: they take 1 to 8 bytes on the wire and are quick to read."""
+NUMBERS_PER_OBJECT: Final = 4
+"""This many integers of an array count as one element: they are quick to read, but each may name a partition, which is
+looked up and gets a row of the response."""
 
 
 def object_budget(size: int, most: int = MOST_OBJECTS) -> int:
