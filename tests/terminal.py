@@ -30,6 +30,7 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._theirs = theirs
+        self._ends = [self._ours, theirs]
         self._before = termios.tcgetattr(theirs)
         usual = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)}
         self.process = subprocess.Popen(
@@ -58,8 +59,12 @@ class Terminal:
                 self._read()
             self.process.kill()
         self.process.wait()
-        os.close(self._ours)
-        os.close(self._theirs)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Closes the terminal: its session gets SIGHUP."""
+        while self._ends:
+            os.close(self._ends.pop())
 
     @property
     def text(self) -> str:

@@ -81,9 +81,9 @@ class Node:
             raise RuntimeError(f"the node did not start: {self.output[-3000:]}")
         return self
 
-    def stop(self) -> int:
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """A controlled shutdown; gives the exit code."""
-        return self._end(signal.SIGTERM)
+        return self._end(how)
 
     def kill(self) -> None:
         """As by a power cut, but for the page cache."""

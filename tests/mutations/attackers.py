@@ -7,6 +7,7 @@ from tests.mutations.mutation import Mutation
 _CONFIGS = "tests/unit/controller/test_configs.py"
 _ALTERATION = "src/highwater/config/alteration.py"
 _NUMEROUS = "tests/unit/broker/test_numerous_partitions.py"
+_TERMINAL = "tests/cluster/test_closed_terminal.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
@@ -50,5 +51,33 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/active_controller/k45_alter_partition_reassignments.py",
         "most_elements=NUMEROUS_ELEMENTS,",
         "most_elements=NUMEROUS_ELEMENTS // 2,",
+    ),
+    Mutation(
+        "F962",
+        f"{_TERMINAL}::test_a_node_stops_in_order_when_its_terminal_is_closed",
+        "src/highwater/cli/stop_signals.py",
+        "return {signal.SIGTERM, signal.SIGINT} | terminal",
+        "return {signal.SIGTERM, signal.SIGINT}",
+    ),
+    Mutation(
+        "F962",
+        f"{_TERMINAL}::test_a_cluster_that_nohup_started_outlives_its_terminal",
+        "src/highwater/cli/stop_signals.py",
+        "terminal = set() if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else {signal.SIGHUP}",
+        "terminal = {signal.SIGHUP}",
+    ),
+    Mutation(
+        "F962",
+        f"{_TERMINAL}::test_up_stops_its_nodes_in_order_when_its_terminal_is_closed",
+        "src/highwater/cli/up.py",
+        "with contextlib.suppress(OSError):",
+        "with contextlib.suppress(ValueError):",
+    ),
+    Mutation(
+        "F962",
+        f"{_TERMINAL}::test_a_console_ends_in_order_when_its_terminal_is_closed",
+        "src/highwater/cli/console.py",
+        "if signal.SIGHUP in stop_signals():",
+        "if False:",
     ),
 ]

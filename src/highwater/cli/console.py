@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import threading
@@ -17,7 +18,7 @@ from highwater.cli.bootstrap import DATA_DIR, bootstrap_option, local_cluster, r
 from highwater.cli.console_process import HELP_CHANGES, HELP_FAULTS, HELP_RECORDINGS, TOKEN_VARIABLE
 from highwater.cli.control_socket import Refused, order
 from highwater.cli.properties import load_properties
-from highwater.cli.stop_signals import let_through
+from highwater.cli.stop_signals import let_through, stop_signals
 from highwater.client.security import Security
 from highwater.cluster.directory import NODES
 from highwater.cluster.lock import when_released
@@ -101,6 +102,8 @@ def command(
     changes = Changes(clients, allow_changes, orders, None if nodes_file is None else nodes_file.parent)
     reader = ClusterReader(clients, nodes_file, pipelines)
     application = Console(access, reader, changes, Recordings(recordings)).application()
+    if signal.SIGHUP in stop_signals():
+        signal.signal(signal.SIGHUP, lambda *_: os._exit(0))  # it keeps nothing that would have to be written
     if descriptor is not None:
         let_through()
     else:

@@ -23,7 +23,7 @@ from highwater import kernel
 from highwater.broker.lifecycle import NotRegistered
 from highwater.cli.server_properties import read_config
 from highwater.cli.steering import Steered
-from highwater.cli.stop_signals import let_through
+from highwater.cli.stop_signals import let_through, stop_signals
 from highwater.cluster.garbage import leave_what_is_there
 from highwater.cluster.holder import holder_of_port, named
 from highwater.cluster.lock import when_released
@@ -44,8 +44,8 @@ _log = logging.getLogger("highwater")
 def run_node(
     config: NodeConfig, ready: Callable[[Node], None], recovers: Callable[[], None], steered: Steered | None = None
 ) -> int:
-    """Runs the node until SIGTERM or SIGINT, which shut it down in order. Returns 1 if it could not start or failed.
-    `recovers` is called again and again while its logs are opened."""
+    """Runs the node until SIGTERM, SIGINT or SIGHUP, which shut it down in order. Returns 1 if it could not start or
+    failed. `recovers` is called again and again while its logs are opened."""
     for name in config.unknown:
         meant = near(name)
         _log.warning("unknown setting %s is ignored%s", name, f"; did you mean {meant}?" if meant else "")
@@ -71,7 +71,7 @@ async def _live(
         if not ended.done():
             ended.set_result(why)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stop_signals():
         loop.add_signal_handler(number, end)
     compression.ALONE = RLock()
     world = RealWorld(loop, lambda name, failed: end(failed))
@@ -173,7 +173,7 @@ def fork_node(
         os.close(read_end)
         os.setsid()
         let_go()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in stop_signals():
             signal.signal(number, signal.SIG_DFL)
         let_through()
         _log_to(output)
@@ -271,7 +271,8 @@ def command(
     cluster_lock: Path | None,
     steered_by: int | None,
 ) -> None:
-    """Run one node in the foreground until SIGTERM or Ctrl-C, which stop it in order.
+    """Run one node in the foreground until SIGTERM or Ctrl-C, which stop it in order. So does a closed terminal, unless
+    the node was started by nohup.
 
     Its directory must be formatted (highwater storage format). Environment variables that begin with KAFKA_ override
     the file as in Kafka's own image: KAFKA_LOG_RETENTION_MS is log.retention.ms.

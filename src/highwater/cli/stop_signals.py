@@ -1,8 +1,15 @@
-"""SIGTERM, Ctrl-C and a closed terminal are polled, so that they interrupt nothing half-way."""
+"""The signals that end a program in order: SIGTERM, Ctrl-C, and SIGHUP of a closed terminal. `up` polls them, so that
+they interrupt nothing half-way."""
 
 from __future__ import annotations
 
 import signal
+
+
+def stop_signals() -> set[signal.Signals]:
+    """SIGHUP is one of them unless it was ignored at the start, as nohup does for what shall outlive its terminal."""
+    terminal = set() if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else {signal.SIGHUP}
+    return {signal.SIGTERM, signal.SIGINT} | terminal
 
 
 class StopSignals:
@@ -10,9 +17,7 @@ class StopSignals:
     signal has come, this process only ends, and later signals do not matter."""
 
     def __init__(self) -> None:
-        self._signals = {signal.SIGTERM, signal.SIGINT}
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
-            self._signals.add(signal.SIGHUP)
+        self._signals = stop_signals()
         self._seen = False
 
     def __enter__(self) -> StopSignals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -104,7 +105,7 @@ def command(
     allow_faults: bool,
     recordings: Path | None,
 ) -> None:
-    """Start a cluster on this machine, one process per node, and keep it up until Ctrl-C or SIGTERM.
+    """Start a cluster on this machine, one process per node, and keep it up until Ctrl-C, SIGTERM or a closed terminal.
 
     When it can be used, a line begins with "ready" and holds bootstrap=HOST:PORT. DIR/nodes.json lists the processes.
     A line with the address of the web console follows; the console is a process of its own.
@@ -168,10 +169,10 @@ def _keep_up(
 
     try:
         if cluster.start(shall_end, _say):
-            click.echo(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
-            console.announce(cluster.bootstrap, cluster.lock_path, click.echo, _say)
+            _print(f"ready bootstrap={cluster.bootstrap} data={data_dir}")
+            console.announce(cluster.bootstrap, cluster.lock_path, _print, _say)
             if sys.stdout.isatty():
-                click.echo(next_steps(cluster.bootstrap, data_dir))
+                _print(next_steps(cluster.bootstrap, data_dir))
             for member, event in cluster.watch(shall_end, _say):
                 _report(member, event, data_dir, restart)
                 if event == "died" and restart:
@@ -200,5 +201,17 @@ def _of_console(changes: bool, faults: bool, recordings: Path | None) -> list[st
     return allowed if recordings is None else [*allowed, "--recordings", str(recordings)]
 
 
+def _print(line: str) -> None:
+    """A terminal that was closed is no reason to fail: its signal ends the cluster in order."""
+    try:
+        click.echo(line)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # or Python would try again at its end
+        os.close(nowhere)
+
+
 def _say(line: str) -> None:
-    click.echo(line, err=True)
+    """A terminal that was closed, or a log on a full disk, is no reason to end the cluster."""
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)

@@ -1,4 +1,4 @@
-"""Counts Ctrl-C and SIGTERM: the first one ends the run in order, and the second one ends its waiting."""
+"""Counts Ctrl-C, SIGTERM and SIGHUP: the first one ends the run in order, and the second one ends its waiting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from highwater.cli.stop_signals import stop_signals
 
 
 class Interrupts:
@@ -17,7 +17,7 @@ class Interrupts:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        self._before = {number: signal.signal(number, self._heard) for number in SIGNALS}
+        self._before = {number: signal.signal(number, self._heard) for number in stop_signals()}
         return self
 
     def __exit__(
