@@ -91,32 +91,36 @@ NAMING: dict[str, tuple[Naming, int, int]] = {
 }
 
 
-def decoded(message: Message, version: int) -> None:
-    [api] = [each for each in APIS[Role.BROKER] if each.key == message.API_KEY]
-    (api.decode or api.request.decode)(memoryview(message.encode(version)), version, api.most_elements)
+def decoded(message: Message, version: int, role: Role = Role.BROKER) -> object:
+    """The request as a listener of brokers or of controllers gets it."""
+    [api] = [each for each in APIS[role] if each.key == message.API_KEY]
+    return (api.decode or api.request.decode)(memoryview(message.encode(version)), version, api.most_elements)
 
 
 @pytest.mark.parametrize("name", NAMING)
 def test_a_request_names_no_more_partitions_by_number_than_it_may(name: str) -> None:
     """Each number takes four bytes on the wire, and a look-up and a row of the response."""
     naming, version, most = NAMING[name]
-    decoded(naming(list(range(most - 20))), version)
+    assert decoded(naming(list(range(most - 20))), version)
     with pytest.raises(TooMany):
         decoded(naming(list(range(most + 4))), version)
 
 
 def test_partitions_count_as_much_in_many_short_lists_as_in_a_long_one() -> None:
     topics = [DescribableLogDirTopic(topic="a", partitions=list(range(8))) for _ in range(33_000)]
-    decoded(DescribeLogDirsRequest(topics=topics), 4)
+    assert decoded(DescribeLogDirsRequest(topics=topics), 4)
     with pytest.raises(TooMany):
         decoded(DescribeLogDirsRequest(topics=[*topics, *topics[:400]]), 4)
 
 
 def test_thousands_of_partitions_may_get_their_replicas_in_one_request() -> None:
     three, seven = list(range(3)), list(range(7))
-    assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=three) for index in range(4_990)]
-    decoded(CreateTopicsRequest(topics=[CreatableTopic(name="a", assignments=assignments)]), 7)
-    more = [CreatePartitionsAssignment(broker_ids=three) for _ in range(4_990)]
-    decoded(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=5_000, assignments=more)]), 3)
+    assigned = [CreatableReplicaAssignment(partition_index=index, broker_ids=three) for index in range(4_990)]
+    created = CreateTopicsRequest(topics=[CreatableTopic(name="a", assignments=assigned)])
+    assert decoded(created, 7, Role.CONTROLLER) == created
+    added = [CreatePartitionsAssignment(broker_ids=three) for _ in range(4_990)]
+    grown = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=5_000, assignments=added)])
+    assert decoded(grown, 3, Role.CONTROLLER) == grown
     moves = [ReassignablePartition(partition_index=index, replicas=seven) for index in range(4_990)]
-    decoded(AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="a", partitions=moves)]), 1)
+    moved = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="a", partitions=moves)])
+    assert decoded(moved, 1, Role.CONTROLLER) == moved
