@@ -20,6 +20,7 @@ from highwater.lab.bench import Bench, NotSeen
 from highwater.lab.catalogue import EXPERIMENTS
 from highwater.lab.drawing import drawn
 from highwater.lab.frame import LANGUAGES, Frame, Read, Recording, Words, recorded
+from highwater.lab.history import leader_of, parts_at
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +198,9 @@ def test_a_new_leader_refuses_to_tell_an_end_that_is_too_low(run: Callable[[str]
 def test_the_old_leader_cuts_off_exactly_what_only_it_had(run: Callable[[str], Recording]) -> None:
     recording = run("divergence")
     assert ends(titled(recording, "records that only the leader has"))[1] == (3, 5)
+    parted = titled(recording, "two histories")
+    assert {lane.node: parts_at(lane, leader_of(parted.lanes)) for lane in parted.lanes} == {1: 3, 2: None, 3: None}
+    assert "{3}{4}" in as_text(parted, 1, 1, "en", 60)
     returned = titled(recording, "the old leader returns")
     assert {lane.log_end for lane in returned.lanes} == {6} and {lane.epochs for lane in returned.lanes} == {
         ((0, 0), (1, 3))

@@ -33,8 +33,9 @@ _step = click.option("--step", is_flag=True, help="Wait for a key after each pic
 def command() -> None:
     """Watch replication happen: experiments on a real cluster, narrated and drawn as lanes.
 
-    A lane is the log of one replica: [3] is a record below the high watermark, (4) one above it, ┃ the high watermark,
-    and e1 the place where leader epoch 1 begins.
+    A lane is the log of one replica: [3] is a record below the high watermark, (4) one above it, {4} one that the
+    leader does not have, ┃ the high watermark, and e1 the place where leader epoch 1 begins. In a long log they are
+    █, ░ and x.
     """
 
 

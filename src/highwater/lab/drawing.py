@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from highwater.lab.frame import Fact, Fetch, Frame, Lane, Read, Words
-from highwater.lab.strip import EPOCH, Scale
+from highwater.lab.strip import DIVERGING, EPOCH, Scale
 
 _MARGIN = 8
 """The borders and paddings around a strip."""
@@ -28,6 +28,10 @@ BEHIND = Words(
 )
 NUMBERS = Words("start {start} · high watermark {hw} · end {end}", "시작 {start} · 하이 워터마크 {hw} · 끝 {end}")
 EPOCHS = Words("epochs {starts}", "에포크 {starts}")
+PARTS = Words(
+    "records that the leader lacks: {count}, from offset {first} on",
+    "리더에 없는 레코드: {count}개, 오프셋 {first}부터",
+)
 ASKED = Words(
     "{ms} ms node {follower} asks for {offset} → {size} bytes, high watermark {hw}",
     "{ms} ms 노드 {follower}: {offset}번 요청 → {size}바이트, 하이 워터마크 {hw}",
@@ -93,6 +97,10 @@ def _lane(lane: Lane, scale: Scale, language: str) -> Iterator[RenderableType]:
         starts = ", ".join(f"e{epoch}@{start}" for epoch, start in lane.epochs)
         numbers.append(f" · {EPOCHS.told(language, {'starts': starts})}", EPOCH)
     yield Padding(numbers, (0, 0, 0, 2))
+    first = scale.parts_at(lane)
+    if first is not None:
+        told = PARTS.told(language, {"first": first, "count": lane.log_end - first})
+        yield Padding(Text(told, DIVERGING), (0, 0, 0, 2))
 
 
 def _standing(lane: Lane, language: str) -> tuple[str, str]:
