@@ -94,7 +94,12 @@ def command(context: click.Context, **options: object) -> None:
             also_understood=UNDERSTOOD,
             what=f"Still trying to send to topic {params['topic']}",
         ) as client:
-            Run(client, context, settings).send(payloads)
+            run = Run(client, context, settings)
+            try:
+                run.send(payloads)
+            except (KafkaError, ClientFailure, KeyboardInterrupt):
+                click.echo(run.unfinished(), err=True)
+                raise
     except (KafkaError, ClientFailure, ValueError, OSError) as error:
         fail(str(error))
 
@@ -186,6 +191,14 @@ class Run:
         self._interval: int = params["reporting_interval"]
         self._throughput: float = params["throughput"]
         self._steady: SendStatistics | None = None
+        self._stored = 0
+
+    def unfinished(self) -> str:
+        """Said if the run ends before its end."""
+        return (
+            f"Ended with {self._stored} of {self._records} records acknowledged; of the others it is unknown which are "
+            "stored"
+        )
 
     def send(self, payloads: Iterator[bytes]) -> None:
         batch_size, linger = number(self._settings, "batch.size", 16384), number(self._settings, "linger.ms", 5)
@@ -214,6 +227,7 @@ class Run:
 
     def _acknowledged(self, index: int, size: int, sent: float) -> None:
         now = _ms(time.monotonic())
+        self._stored += 1
         for statistics in (self._whole, self._steady if index >= self._warmup else None):
             for line in statistics.record(now - _ms(sent), size, now) if statistics is not None else ():
                 click.echo(line)

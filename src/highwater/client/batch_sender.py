@@ -52,6 +52,8 @@ class _Lane:
     tried."""
     backoff: float = FIRST_BACKOFF
     not_before: float = 0.0
+    waits_since: float = 0.0
+    """When a batch was stored last, or when the first one was added that is not stored."""
 
 
 OnStored = Callable[[TopicPartition, int], None]
@@ -131,6 +133,8 @@ class BatchSender:
         deadline = time.monotonic() + self.delivery_timeout
         batches = list(self._sealing.batches(partition, records, lane.sequence, lane.too_large, deadline))
         lane.sequence += len(records)
+        if not lane.batches:
+            lane.waits_since = time.monotonic()
         lane.batches += batches
         self._pending_bytes += sum(len(batch.data) for batch in batches)
         self._run(self.max_pending_bytes)
@@ -310,6 +314,7 @@ class BatchSender:
         if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             batch.is_stored = lane.is_known = True
             lane.backoff = FIRST_BACKOFF
+            lane.waits_since = time.monotonic()
         elif code is Code.MESSAGE_TOO_LARGE:
             self._refused_for_size(lane, batch, message)
         else:
@@ -337,6 +342,7 @@ class BatchSender:
         now = time.monotonic()
         if lane.batches and now + lane.backoff > lane.batches[0].deadline:
             raise failure
+        self.client.on_delay(failure, now - lane.waits_since)
         self.client.forget(lane.partition.topic)
         lane.not_before = now + lane.backoff
         lane.backoff = min(lane.backoff * 2, LAST_BACKOFF)

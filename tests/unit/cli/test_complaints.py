@@ -128,3 +128,31 @@ def test_ctrl_c_ends_a_waiting_tool_without_a_message() -> None:
             dialled.close()
     assert process.returncode == 130
     assert b"Aborted" not in printed and b"Traceback" not in printed
+
+
+def test_a_bulk_sender_says_what_keeps_its_records_from_being_acknowledged_and_how_many_are(cluster: Cluster) -> None:
+    refusing = cluster.fail("Produce", "NOT_ENOUGH_REPLICAS").always()
+    sending = ("--topic", "there", "--num-records", "10", "--record-size", "5", "--throughput", "-1")
+    try:
+        done = run("producer-perf", "--bootstrap-server", cluster.bootstrap_servers, *sending,
+                   "--command-property", "delivery.timeout.ms=1000")  # fmt: skip
+    finally:
+        cluster.heal()
+    assert refusing.fired > 1 and done.exit_code == 1
+    reason, ended, failed = done.stderr.splitlines()
+    assert reason.startswith("Still trying to send to topic there: there-0: "), done.stderr
+    assert ended.startswith("Ended with 0 of 10 records acknowledged; ") and failed.startswith("there-0: ")
+
+
+def test_a_bulk_sender_that_is_ended_says_how_many_records_were_acknowledged(cluster: Cluster) -> None:
+    sending = ["--topic", "there", "--num-records", "1000000", "--record-size", "5", "--throughput", "100"]
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "highwater", "producer-perf", *sending]
+    server = ["--bootstrap-server", cluster.bootstrap_servers, "--reporting-interval", "100"]
+    with subprocess.Popen([*command, *server], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "records sent" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    [ended] = told.splitlines()
+    count = int(ended.removeprefix("Ended with ").partition(" of 1000000 records acknowledged; ")[0])
+    assert process.returncode == 130 and 0 < count < 1000000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from highwater.client.batch_sender import BatchSender
-from highwater.client.client import Client
+from highwater.client.client import FIRST_BACKOFF, Client
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition, Uuid
 from highwater.wire.compression import Codec
@@ -143,6 +143,28 @@ def test_answers_are_taken_as_they_come_and_each_stored_batch_is_reported(client
         while len(stored) < 3 and time.monotonic() - begun < 60:
             sender.settle(1.0)
     assert stored == [(PARTITION, 1), (PARTITION, 2), (PARTITION, 3)]
+
+
+def test_a_refusal_is_reported_with_how_long_nothing_was_stored(client: Client, leader: Leader) -> None:
+    heard: list[tuple[str, float]] = []
+    client.on_delay = lambda failure, seconds: heard.append((str(failure), seconds))
+
+    def judge(sequence: int) -> Code:
+        return Code.NOT_ENOUGH_REPLICAS if sequence and leader.sequences.count(sequence) < 4 else Code.NONE
+
+    leader.judge = judge
+    with BatchSender(client) as sender:
+        sender.add(PARTITION, [(0, None, b"0", ())])
+        sender.flush()
+        assert not heard
+        begun = time.monotonic()
+        sender.add(PARTITION, [(0, None, b"1", ())])
+        sender.flush()
+        lasted = time.monotonic() - begun
+    assert [message.partition(": ")[0] for message, _ in heard] == ["t-0"] * 3
+    waits = [seconds for _, seconds in heard]
+    assert waits == sorted(waits) and waits[0] >= 0.0 and waits[-1] <= lasted, "the time before the batch counts"
+    assert waits[-1] >= FIRST_BACKOFF + 2 * FIRST_BACKOFF, "only the time since the last attempt counts"
 
 
 def test_a_batch_that_the_leader_has_already_is_stored(client: Client, leader: Leader) -> None:
