@@ -177,4 +177,25 @@ MUTATIONS: list[Mutation] = [
         "self.client.on_delay(failure, now - lane.waits_since)",
         "pass",
     ),
+    Mutation(
+        "F673",  # Ctrl-C prints a word of its own, and ends with the exit code of a failure
+        "tests/unit/cli/test_lab.py::test_q_and_ctrl_c_end_it_before_the_next_picture",
+        "src/highwater/cli/command_group.py",
+        "sys.exit(EXIT_CODE)",
+        "raise",
+    ),
+    Mutation(
+        "F674",  # a misspelt setting of a topic is refused without a word on the one that is meant
+        "tests/unit/cli/test_output.py::test_a_name_that_is_nearly_right_is_suggested_on_stderr",
+        "src/highwater/cli/topics.py",
+        "suggest_setting(configs, TOPIC_SETTINGS)",
+        "pass",
+    ),
+    Mutation(
+        "F675",  # an address with a protocol, as Kafka's clients take it, becomes a host that does not exist
+        "tests/unit/client/test_client.py::test_bootstrap_servers_are_read",
+        "src/highwater/client/client.py",
+        '_PROTOCOL.sub("", text)',
+        "text",
+    ),
 ]

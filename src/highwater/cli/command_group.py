@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
@@ -15,6 +17,15 @@ KAFKAS = {
 
 
 class CommandGroup(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        """Ctrl-C ends every command without a message, with the usual exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            from highwater.cli.tool import EXIT_CODE  # --help loads no tool
+
+            sys.exit(EXIT_CODE)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -10,13 +10,16 @@ import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_order import hash_map_order, string_hash
-from highwater.cli.output import output_option, print_json, suggest
+from highwater.cli.output import output_option, print_json, suggest, suggest_setting
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import exclude, fail, given, misuse, tool
 from highwater.client.admin import Admin, ConfigSource, ResourceType
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
-from highwater.errors import KafkaError
+from highwater.config.node import SETTINGS
+from highwater.config.topic import TOPIC_SETTINGS
+from highwater.config.unsupported import is_unsupported
+from highwater.errors import Code, KafkaError
 from highwater.wire.messages.describe_configs_response import DescribeConfigsResourceResult
 
 ENTITY_TYPES = (
@@ -30,6 +33,8 @@ ENTITY_TYPES = (
     "broker-loggers",
 )
 SUPPORTED = ("topics", "brokers")
+LIKE_A_SETTING = 0.9
+"""How much an unknown name of a broker's setting must be like a known one to be taken for a mistake."""
 SHORTHANDS = {
     "topic": "topics",
     "client": "clients",
@@ -181,7 +186,15 @@ def _alter(admin: Admin, kind: str, name: str, context: click.Context) -> None:
         if not re.fullmatch(r"[$a-zA-Z0-9._-]*", key):
             raise Misuse(f"Invalid character found for config key: {key}")
     delete = [key.strip() for text in options["delete_config"] for key in text.split(",")]
-    admin.alter_configs(_resource(kind), name, put=put, delete=delete)
+    if kind == "brokers":
+        # A broker takes any name, as Kafka's does: it may be a setting of a plugin.
+        suggest_setting((key for key in put if not is_unsupported(key)), SETTINGS, LIKE_A_SETTING)
+    try:
+        admin.alter_configs(_resource(kind), name, put=put, delete=delete)
+    except KafkaError as error:
+        if error.code == Code.INVALID_CONFIG and kind == "topics":
+            suggest_setting([*put, *delete], TOPIC_SETTINGS)
+        raise
     if name:
         click.echo(f"Completed updating config for {kind[:-1]} {name}.")
     else:

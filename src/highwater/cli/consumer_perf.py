@@ -12,6 +12,7 @@ import click
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.group_reading import GroupReading
 from highwater.cli.java_dates import java_date
+from highwater.cli.missing_topic import warn_if_missing
 from highwater.cli.properties import load_properties, number, open_client, pairs
 from highwater.cli.tool import exactly_one, fail, given, misuse, tool
 from highwater.cli.topic_filter import TopicFilter
@@ -97,6 +98,8 @@ def _settings(context: click.Context) -> dict[str, str]:
 
 
 def _read(client: Client, settings: dict[str, str], params: dict[str, object]) -> None:
+    if params["topic"] is not None:
+        warn_if_missing(client, str(params["topic"]))
     committed = settings.get("isolation.level", "read_uncommitted") == "read_committed"
     usual = FetchLimits()
     limits = FetchLimits(

@@ -13,20 +13,23 @@ from typing import Final
 import click
 from rich.console import Console
 
+from highwater.cli.keys import Keys
 from highwater.cluster.failed import ClusterFailed
 from highwater.lab.bench import Bench, NotSeen
 from highwater.lab.catalogue import EXPERIMENTS
 from highwater.lab.drawing import drawn
-from highwater.lab.frame import LANGUAGES, Frame, NotARecording, Recording, recorded
+from highwater.lab.frame import LANGUAGES, Frame, NotARecording, Recording, Words, recorded
 
 WIDEST: Final = 110
 NARROWEST: Final = 40
 PIPE_WIDTH: Final = 100
+KEY_SECONDS: Final = 3600.0
+NEXT: Final = Words("any key: the next picture, q: quit ", "아무 키: 다음 그림, q: 끝내기 ")
 
 _language = click.option(
     "--lang", "language", type=click.Choice(LANGUAGES), default="en", show_default=True, help="English or Korean."
 )
-_step = click.option("--step", is_flag=True, help="Wait for a key after each picture.")
+_step = click.option("--step", is_flag=True, help="Wait for a key after each picture; q quits.")
 
 
 @click.group("lab")
@@ -48,16 +51,22 @@ def list_experiments(language: str) -> None:
         click.echo(f"{name:<{width}}  {experiment.title.told(language, {})}")
 
 
+def _names_like(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    return [name for name in EXPERIMENTS if name.startswith(typed)]
+
+
 @command.command("run")
-@click.argument("name")
+@click.argument("name", required=False, shell_complete=_names_like)
 @_step
 @_language
 @click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep the pictures in this file.")
-def run(name: str, step: bool, language: str, record: Path | None) -> None:
+def run(name: str | None, step: bool, language: str, record: Path | None) -> None:
     """Run one experiment. The exit code is 0 only if all that it narrates was seen.
 
     With --step the experiment runs to its end first: a cluster that waits for a key would run into its time limits.
     """
+    if name is None:
+        raise click.UsageError("NAME is missing: `highwater lab list` has the experiments")
     experiment = EXPERIMENTS.get(name)
     if experiment is None:
         meant = next(iter(get_close_matches(name, EXPERIMENTS, n=1)), None)
@@ -85,7 +94,7 @@ def run(name: str, step: bool, language: str, record: Path | None) -> None:
     if record is not None:
         _keep(recording, record)
     if step:
-        _play(recording, language, console, click.pause)
+        _step_through(recording, language, console)
 
 
 @command.command("replay")
@@ -98,13 +107,33 @@ def replay(file: Path, step: bool, language: str) -> None:
         recording = recorded(file.read_text("utf-8"))
     except (NotARecording, UnicodeDecodeError) as wrong:
         raise click.ClickException(f"{file}: {wrong}") from wrong
-    _play(recording, language, _console(), click.pause if step else lambda: None)
+    (_step_through if step else _play)(recording, language, _console())
 
 
-def _play(recording: Recording, language: str, console: Console, pause: Callable[[], None]) -> None:
+def _play(recording: Recording, language: str, console: Console, goes_on: Callable[[], bool] = lambda: True) -> None:
+    """`goes_on` is asked between two pictures."""
+    count = len(recording.frames)
     for number, frame in enumerate(recording.frames, 1):
-        console.print(drawn(frame, number, len(recording.frames), language, console.width))
-        pause()
+        console.print(drawn(frame, number, count, language, console.width))
+        if number < count and not goes_on():
+            return
+
+
+def _step_through(recording: Recording, language: str, console: Console) -> None:
+    """On a terminal, with a key between two pictures. q ends it."""
+    with Keys() as keys:
+
+        def goes_on() -> bool:
+            if not keys.are_read or not sys.stdout.isatty():
+                return True
+            click.echo(NEXT.told(language, {}), nl=False)
+            pressed: list[str] = []
+            while keys.are_read and not pressed:
+                pressed = keys.pressed(KEY_SECONDS)
+            click.echo()
+            return "q" not in pressed
+
+        _play(recording, language, console, goes_on)
 
 
 def _keep(recording: Recording, record: Path) -> None:

@@ -24,8 +24,16 @@ def print_json(found: object) -> None:
     click.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
-def suggest(typed: str, names: Iterable[str]) -> None:
+def suggest(typed: str, names: Iterable[str], likeness: float = 0.6) -> None:
     """Prints the name that may be meant on stderr: stdout keeps the words of Kafka's tool."""
-    meant = get_close_matches(typed, list(names), n=1)
+    meant = get_close_matches(typed, list(names), n=1, cutoff=likeness)
     if meant:
         click.echo(f"Did you mean '{meant[0]}'?", err=True)
+
+
+def suggest_setting(typed: Iterable[str], settings: Iterable[str], likeness: float = 0.6) -> None:
+    """For each name that is none of the settings: the one that may be meant."""
+    known = list(settings)
+    for name in typed:
+        if name not in known:
+            suggest(name, known, likeness)

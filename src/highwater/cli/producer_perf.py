@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.missing_topic import warn_if_missing
 from highwater.cli.paced_sender import PacedSender
 from highwater.cli.properties import load_properties, number, open_client
 from highwater.cli.send_statistics import SendStatistics
@@ -201,6 +202,7 @@ class Run:
         )
 
     def send(self, payloads: Iterator[bytes]) -> None:
+        warn_if_missing(self._client, self._topic)
         batch_size, linger = number(self._settings, "batch.size", 16384), number(self._settings, "linger.ms", 5)
         paced = PacedSender(self._client, self._topic, batch_size, linger / 1000, self._acknowledged)
         with self._sender(paced) as sender:

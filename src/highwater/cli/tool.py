@@ -3,6 +3,7 @@ failure."""
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 from collections.abc import Callable
@@ -59,13 +60,18 @@ class Tool(click.Command):
             context = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             if error.message.startswith("Got unexpected extra argument"):
-                rule = "names come right after the verb" if info_name in VERBS else "this tool takes options alone"
-                fail(f"{error.message}: {rule}; highwater {info_name} --help lists them")
+                fail(f"{error.message}: {self._place_of_names()}; highwater {info_name} --help lists them")
             context = error.ctx or click.Context(self, info_name=info_name, parent=parent)
             misuse(context, _reason(error))
         if bare and not context.resilient_parsing:  # a shell that completes the line wants no usage
-            misuse(context, self.help or "")
+            misuse(context, inspect.cleandoc(self.help or "").partition("\n\n")[0])
         return context
+
+    def _place_of_names(self) -> str:
+        if self.name in VERBS:
+            return "names come right after the verb"
+        has_topic = any("--topic" in parameter.opts for parameter in self.params)
+        return f"this tool takes options alone{', such as --topic TOPIC' if has_topic else ''}"
 
     def invoke(self, ctx: click.Context) -> Any:
         """Ctrl-C ends the command silently, with the usual exit code."""

@@ -10,7 +10,7 @@ import click
 
 from highwater.cli import topic_report
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
-from highwater.cli.output import output_option, print_json, suggest
+from highwater.cli.output import output_option, print_json, suggest, suggest_setting
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import exclude, given, misuse, require, tool
 from highwater.cli.topic_filter import INTERNAL_TOPICS, TopicFilter
@@ -19,6 +19,7 @@ from highwater.client.admin import USE_DEFAULT, Admin, NewTopic
 from highwater.client.client import Client
 from highwater.client.descriptions import describe_topics
 from highwater.client.failures import ClientFailure
+from highwater.config.topic import TOPIC_SETTINGS
 from highwater.errors import Code, KafkaError
 from highwater.model import ZERO_UUID, uuid_from_text, uuid_text
 
@@ -201,6 +202,8 @@ def _create(admin: Admin, options: dict[str, object]) -> None:
     except KafkaError as error:
         if error.code == Code.TOPIC_ALREADY_EXISTS and options["if_not_exists"]:
             return
+        if error.code == Code.INVALID_CONFIG:
+            suggest_setting(configs, TOPIC_SETTINGS)
         raise
     click.echo(f"Created topic {name}.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ FIRST_PATIENCE = 1.0
 
 # For a tool a missing topic is an answer. But for a client that has just created it, it is only a short delay.
 _UNKNOWN = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
+
+_PROTOCOL = re.compile(r"^[\w%.-]*://", re.ASCII)
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -61,13 +64,14 @@ class ClusterView:
 
 
 def parse_bootstrap_servers(servers: str | Iterable[str]) -> list[Endpoint]:
-    """Parses `host:port,host:port`, or a list of such texts; IPv6 addresses are in brackets. Raises ValueError."""
+    """Parses `host:port,host:port`, or a list of such texts; IPv6 addresses are in brackets. A protocol before it, as
+    in `PLAINTEXT://host:port`, means nothing, as with Kafka's clients. Raises ValueError."""
     texts = servers.split(",") if isinstance(servers, str) else list(servers)
     endpoints = []
     for text in (part.strip() for part in texts if part.strip()):
-        host, colon, port = text.rpartition(":")
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-            raise ValueError(f"Invalid url in bootstrap.servers: {text}")
+        host, colon, port = _PROTOCOL.sub("", text).rpartition(":")
+        if not colon or not host or "/" in host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise ValueError(f"Invalid url in bootstrap.servers: {text} is not HOST:PORT")
         endpoints.append(Endpoint(host.strip("[]"), int(port)))
     if not endpoints:
         raise ValueError("No resolvable bootstrap urls given in bootstrap.servers")

@@ -302,6 +302,6 @@ def test_a_word_where_options_belong_is_reported_in_one_line() -> None:
     done = CliRunner().invoke(main, ["get-offsets", "of", "orders"])
     assert done.exit_code == 1
     assert done.stderr == (
-        "Got unexpected extra arguments (of orders): this tool takes options alone; "
+        "Got unexpected extra arguments (of orders): this tool takes options alone, such as --topic TOPIC; "
         "highwater get-offsets --help lists them\n"
     )

@@ -84,12 +84,39 @@ def test_settings_offsets_and_the_quorum_are_described_as_json(bootstrap: str) -
         ("topics --delete --topic ordesr", "orders"),
         ("configs describe oders", "orders"),
         ("groups describe reader", "readers"),
+        ("topics create late --config retention.mss=4", "retention.ms"),
+        ("configs alter orders --add-config min.insync.replica=2", "min.insync.replicas"),
+        ("configs alter --broker 1 --add-config num.io.thread=4", "num.io.threads"),
     ],
 )
 def test_a_name_that_is_nearly_right_is_suggested_on_stderr(bootstrap: str, line: str, meant: str) -> None:
     done = run(bootstrap, line)
     assert f"Did you mean '{meant}'?" in done.stderr
     assert "Did you mean" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "configs alter --broker 1 --add-config my.plugin.threads=4,log.retention.ms=1000",
+        "topics create fine --config retention.ms=4000",
+    ],
+)
+def test_a_setting_that_is_right_or_foreign_is_not_taken_for_a_mistake(bootstrap: str, line: str) -> None:
+    done = run(bootstrap, line)
+    assert done.exit_code == 0 and "Did you mean" not in done.output
+
+
+def test_the_measuring_tools_say_that_their_topic_does_not_exist(bootstrap: str) -> None:
+    for number, line in enumerate(
+        (
+            "producer-perf --topic ordersX --num-records 1 --record-size 1 --throughput -1",
+            "consumer-perf --topic ordersY --num-records 1 --timeout 10",
+        )
+    ):
+        done = run(bootstrap, line)
+        assert done.stderr.startswith("There is a topic orders: was that one meant?\n"), (number, done.stderr)
+        assert f"Topic {line.split()[2]} does not exist" in done.stderr
 
 
 def test_deleting_by_verb_deletes_the_topic_of_this_name_alone(bootstrap: str) -> None:

@@ -97,3 +97,11 @@ def test_verbs_are_completed() -> None:
     typed = {"_HIGHWATER_COMPLETE": "bash_complete", "COMP_WORDS": "highwater topics de", "COMP_CWORD": "2"}
     done = CliRunner().invoke(main, [], prog_name="highwater", env=typed)
     assert done.output.split() == ["plain,describe", "plain,delete"]
+
+
+def test_a_tool_without_options_says_in_a_sentence_what_it_does_and_shows_its_usage() -> None:
+    done = CliRunner().invoke(main, ["balance"], prog_name="highwater")
+    assert (done.exit_code, done.stdout) == (1, "")
+    first, second = done.stderr.splitlines()[:2]
+    assert first.startswith("Show how leaders, replicas") and second == "Usage: highwater balance [OPTIONS]"
+    assert done.stderr.count("Few bytes are moved") == 1

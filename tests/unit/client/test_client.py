@@ -61,13 +61,14 @@ def client(cluster: Cluster) -> Iterator[Client]:
         ("a:1, b:2", [Endpoint("a", 1), Endpoint("b", 2)]),
         ("[::1]:9092", [Endpoint("::1", 9092)]),
         (["a:1", "b:2"], [Endpoint("a", 1), Endpoint("b", 2)]),
+        ("PLAINTEXT://a:1,http://[::1]:2", [Endpoint("a", 1), Endpoint("::1", 2)]),
     ],
 )
 def test_bootstrap_servers_are_read(text: str, endpoints: list[Endpoint]) -> None:
     assert parse_bootstrap_servers(text) == endpoints
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:x", "a:70000"])
+@pytest.mark.parametrize("text", ["", "a", "a:", ":1", "a:x", "a:70000", "http://a", "x/a:1"])
 def test_bad_bootstrap_servers_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="bootstrap"):
         parse_bootstrap_servers(text)
