@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def own_console(bootstrap: str, *options: str) -> Iterator[str]:
-    """Its address."""
-    command = [sys.executable, "-m", "highwater", "console", "--bootstrap-server", bootstrap, "--port", "0", *options]
+def own_console(bootstrap: str | None, *options: str) -> Iterator[str]:
+    """Its address. Without servers, the options name the cluster."""
+    command = [sys.executable, "-m", "highwater", "console", "--port", "0", *options]
+    command += [] if bootstrap is None else ["--bootstrap-server", bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -13,8 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from playwright.sync_api import Browser, expect
+
+from highwater.client import Admin, Client, NewTopic
 from tests.apache import free_ports
 from tests.cluster.stage import WAIT_SECONDS, wait_until
+from tests.console.browser import WAIT_MS, viewing
+from tests.console.own_console import own_console
+
+expect.set_options(timeout=WAIT_MS)
 
 
 @contextmanager
@@ -40,6 +47,10 @@ def up(directory: Path, *options: str, **environment: str) -> Iterator[subproces
 def line_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
+
+
+def bootstrap_of(ready: str) -> str:
+    return dict(word.partition("=")[::2] for word in ready.split())["bootstrap"]
 
 
 def is_served(address: str) -> bool:
@@ -80,6 +91,22 @@ def test_it_ends_when_up_is_killed(tmp_path: Path) -> None:
         assert is_served(address)
         process.kill()
         wait_until(lambda: not is_served(address), "the console ends")
+
+
+def test_an_open_page_finds_a_cluster_again_that_was_started_on_other_ports(browser: Browser, tmp_path: Path) -> None:
+    ports = free_ports(2)
+    with up(tmp_path, "--console-port", "off") as process, Client(bootstrap_of(line_of(process))) as client:
+        Admin(client).create_topics([NewTopic("kept", 1, 1)])
+    with own_console(None, "--data-dir", str(tmp_path / "data")) as address, viewing(browser, address) as viewer:
+        page = viewer.open("/", ".verdict[data-word='unreachable']")
+        for port in ports:
+            with up(tmp_path, "--console-port", "off", "--port", str(port)) as process:
+                line_of(process)
+                expect(page.locator(".verdict")).to_have_attribute("data-word", "healthy")
+                expect(page.locator("tr[data-node='1']")).to_contain_text(f"127.0.0.1:{port}")
+                expect(page.locator(".banner")).to_have_count(0)
+                expect(page.locator("[data-tile='Partitions'] .figure")).to_have_text("1")
+            expect(page.locator(".verdict")).to_have_attribute("data-word", "unreachable")
 
 
 def test_a_port_that_was_asked_for_and_is_taken_ends_up_before_anything_starts(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.mutations import (
     boundaries,
     bystanders,
     c,
+    console,
     d,
     disks,
     e,
@@ -59,6 +60,7 @@ FAULT_MUTATIONS: list[Mutation] = [
         guards,
         quorum,
         stalls,
+        console,
     )
     for mutation in module.MUTATIONS
 ]

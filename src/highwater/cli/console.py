@@ -22,6 +22,7 @@ from highwater.cli.stop_signals import let_through, stop_signals
 from highwater.client.security import Security
 from highwater.cluster.directory import NODES
 from highwater.cluster.lock import when_released
+from highwater.console.discovery import local_nodes
 
 if TYPE_CHECKING:
     from highwater.console.changes import Order
@@ -82,8 +83,9 @@ def command(
         from highwater.console.serving import serve
     except ModuleNotFoundError as missing:
         raise click.ClickException(f"the console needs the package {missing.name}: pip install highwater") from missing
-    is_given = context.get_parameter_source("bootstrap_server") is ParameterSource.COMMANDLINE
-    servers = bootstrap_server if data_dir is None or is_given else local_cluster(data_dir)
+    source = context.get_parameter_source("bootstrap_server")
+    is_given = source is ParameterSource.COMMANDLINE or (source is ParameterSource.ENVIRONMENT and data_dir is None)
+    servers = bootstrap_server if data_dir is None or is_given else _servers(data_dir)
     nodes_file = _nodes_file(data_dir, servers)
     if allow_faults and nodes_file is None:
         raise click.ClickException("--allow-faults needs the cluster of a `highwater up`: name it with --data-dir")
@@ -100,7 +102,7 @@ def command(
     clients = Clients(require_cluster(servers), security)
     orders = _orders(nodes_file) if allow_faults and nodes_file is not None else None
     changes = Changes(clients, allow_changes, orders, None if nodes_file is None else nodes_file.parent)
-    reader = ClusterReader(clients, nodes_file, pipelines)
+    reader = ClusterReader(clients, nodes_file, pipelines, follows=not is_given)
     application = Console(access, reader, changes, Recordings(recordings)).application()
     if signal.SIGHUP in stop_signals():
         signal.signal(signal.SIGHUP, lambda *_: os._exit(0))  # it keeps nothing that would have to be written
@@ -112,12 +114,21 @@ def command(
     serve(application, on, _ending(cluster_lock))
 
 
+def _servers(data_dir: Path) -> str:
+    """Of the `highwater up` that runs there, or ran: the page waits for the next one."""
+    listed = local_nodes(data_dir / NODES)
+    servers = local_cluster(data_dir) or ("" if listed is None else listed.servers)
+    if not servers:
+        raise click.ClickException(f"{data_dir} has no cluster of `highwater up`: there is no {NODES} in it")
+    return servers
+
+
 def _nodes_file(data_dir: Path | None, servers: str | None) -> Path | None:
     """nodes.json of the cluster that is shown, if `up` runs it here."""
-    directory = DATA_DIR if data_dir is None else data_dir
-    local = local_cluster(directory)
-    is_shown = local is not None and (data_dir is not None or servers == local)
-    return (directory / NODES).absolute() if is_shown else None
+    if data_dir is not None:
+        return (data_dir / NODES).absolute() if (data_dir / NODES).exists() else None
+    local = local_cluster(DATA_DIR)
+    return (DATA_DIR / NODES).absolute() if local is not None and servers == local else None
 
 
 def _orders(nodes_file: Path) -> Order:

@@ -22,19 +22,40 @@ class Clients:
         self._idle: list[Client] = []
         self._lock = threading.Lock()
 
+    def follow(self, bootstrap: str) -> bool:
+        """The cluster may have other servers now: it was started again on other ports. Then clients of the old ones are
+        closed when they come back, and try no longer until then."""
+        with self._lock:
+            if bootstrap == self.bootstrap:
+                return False
+            self.bootstrap = bootstrap
+            idle, self._idle = self._idle, []
+        for client in idle:
+            client.close()
+        return True
+
     def new(self) -> Client:
-        return Client(
-            self.bootstrap,
+        servers = self.bootstrap
+        client = Client(
+            servers,
             client_id="highwater-console",
             timeout=TIMEOUT,
             request_timeout=REQUEST_TIMEOUT,
             security=self._security,
         )
 
+        def give_up_if_moved(failure: Exception, seconds: float) -> None:
+            if servers != self.bootstrap:
+                raise failure
+
+        client.on_delay = give_up_if_moved
+        return client
+
     @contextmanager
     def borrowed(self) -> Iterator[Client]:
         """For the time of one request. A client that was left by an error is closed."""
         with self._lock:
+            servers = self.bootstrap
             client = self._idle.pop() if self._idle else self.new()
         try:
             yield client
@@ -42,7 +63,7 @@ class Clients:
             client.close()
             raise
         with self._lock:
-            if len(self._idle) < IDLE_KEPT:
+            if len(self._idle) < IDLE_KEPT and servers == self.bootstrap:
                 self._idle.append(client)
                 return
         client.close()
@@ -52,3 +73,24 @@ class Clients:
             for client in self._idle:
                 client.close()
             self._idle.clear()
+
+
+class OwnClient:
+    """The client of one thread. It is opened anew when the cluster has other servers."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._servers = ""
+        self._open: Client | None = None
+
+    def get(self) -> Client:
+        if self._open is None or self._servers != self._clients.bootstrap:
+            self.close()
+            self._servers = self._clients.bootstrap
+            self._open = self._clients.new()
+        return self._open
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from highwater.client import Client, ClientFailure
+from highwater.client import ClientFailure
 from highwater.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
 from highwater.console import overview
-from highwater.console.clients import Clients
+from highwater.console.clients import Clients, OwnClient
 from highwater.console.discovery import Nodes, asked_nodes, local_nodes
 from highwater.console.group_reader import lags, read_groups
 from highwater.console.kafka_lanes import directories, kafka_lanes
@@ -43,12 +43,17 @@ class ClusterReader:
         nodes_file: Path | None = None,
         pipelines: Sequence[str] = (),
         wall: Callable[[], float] = time.time,
+        *,
+        follows: bool = False,
     ) -> None:
+        """`nodes_file` tells the nodes of a `highwater up`. The console `follows` it if its servers are those to connect
+        to, whichever they are."""
         self.clients = clients
         self._nodes_file = nodes_file
+        self._follows = follows
         self._wall = wall
-        self._client = clients.new()
-        self._group_client = clients.new()
+        self._client = OwnClient(clients)
+        self._group_client = OwnClient(clients)
         self._status = NodeStatus()
         self.timeline = Timeline()
         self.lag_history = LagHistory()
@@ -75,7 +80,7 @@ class ClusterReader:
         self._settings = Paced(self._ask_settings, lambda: period(5.0, len(self.topics), 20))
         self._all_groups = Paced(self._ask_groups, lambda: period(2.0, len(self.groups), 10))
         self._answered: set[str] = set()
-        self._lane_clients: dict[int, Client] = {}
+        self._lane_clients: dict[int, OwnClient] = {}
 
     def close(self) -> None:
         self._status.close()
@@ -110,6 +115,9 @@ class ClusterReader:
         """One question to each node of Highwater."""
         if self._nodes_file is not None and (found := local_nodes(self._nodes_file)) is not None:
             self.nodes = found
+            if self._follows and found.servers and self.clients.follow(found.servers):
+                for each in (self._metadata, self._counters, self._settings, self._all_groups):
+                    each.hurry()
         if self.nodes.is_highwater:
             self.statuses = self._status.summaries(self.nodes.status, topics)
             self._answered.add("statuses")
@@ -146,11 +154,15 @@ class ClusterReader:
         self._answered.add("pipelines")
 
     def _discover(self) -> Nodes:
-        before = self.nodes
-        return asked_nodes(self._client, before)
+        silent = {node for node, status in self.statuses.items() if status is None}
+        found = asked_nodes(self._client.get(), self.nodes, silent)
+        if found.cluster_id != self.nodes.cluster_id:
+            self.disks = {}
+        return found
 
     def _ask_metadata(self) -> list[MetadataResponseTopic]:
-        answer = self._client.retrying(lambda: self._client.metadata(None))
+        client = self._client.get()
+        answer = client.retrying(lambda: client.metadata(None))
         topics = sorted(
             (each for each in answer.topics if each.name and each.error_code == Code.NONE),
             key=lambda each: each.name or "",
@@ -172,8 +184,9 @@ class ClusterReader:
             for part in topic.partitions
             if part.leader_id >= 0
         ]
-        firsts = list_offsets(self._client, dict.fromkeys(places, EARLIEST))
-        ends = list_offsets(self._client, dict.fromkeys(places, LATEST))
+        client = self._client.get()
+        firsts = list_offsets(client, dict.fromkeys(places, EARLIEST))
+        ends = list_offsets(client, dict.fromkeys(places, LATEST))
         self.ends = {
             place: (first.offset, end.offset)
             for place, end in ends.items()
@@ -197,13 +210,13 @@ class ClusterReader:
         return True
 
     def _ask_settings(self) -> bool:
-        self.retentions = retentions(self._client, [each.name or "" for each in self.topics])
+        self.retentions = retentions(self._client.get(), [each.name or "" for each in self.topics])
         return True
 
     def _ask_directories(self) -> None:
         sizes: dict[str, int] = {}
         for node in sorted(self.alive):
-            found = directories(self._client, node, None)
+            found = directories(self._client.get(), node, None)
             self.disks[node] = (found.total_bytes, found.usable_bytes)
             for place, replica in found.replicas.items():
                 sizes[place.topic] = sizes.get(place.topic, 0) + replica.size
@@ -213,11 +226,11 @@ class ClusterReader:
         """Of the disks alone, without their logs. A broker that is away keeps the figures of before."""
         for node in sorted(self.alive):
             with contextlib.suppress(KafkaError, ClientFailure):
-                found = directories(self._client, node, [])
+                found = directories(self._client.get(), node, [])
                 self.disks[node] = (found.total_bytes, found.usable_bytes)
 
     def _ask_groups(self) -> dict[str, dict[str, Any]]:
-        found = read_groups(self._group_client)
+        found = read_groups(self._group_client.get())
         now = self._wall()
         for name, group in found.items():
             if group["error"] is None:
@@ -328,7 +341,7 @@ class ClusterReader:
                 nodes = {node: at for node, at in nodes.items() if node in part.replica_nodes} or nodes
             found = lanes_of(topic, index, self._status.partition(nodes, topic, index))
         else:
-            client = self._lane_clients.setdefault(threading.get_ident(), self.clients.new())
+            client = self._lane_clients.setdefault(threading.get_ident(), OwnClient(self.clients)).get()
             found = kafka_lanes(client, topic, index)
         return None if found is None else {**found, "count": None if known is None else len(known.partitions)}
 

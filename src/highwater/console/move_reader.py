@@ -11,7 +11,7 @@ from typing import Any, Final
 from highwater.client import Admin, Client, ClientFailure
 from highwater.client.balance_sight import Sight, look
 from highwater.client.descriptions import PartitionDescription, describe_topics
-from highwater.console.clients import Clients
+from highwater.console.clients import Clients, OwnClient
 from highwater.console.kafka_lanes import Replica, directories
 from highwater.console.paced import Paced, period
 from highwater.errors import Code, KafkaError
@@ -29,7 +29,7 @@ Sizes = Mapping[int, Mapping[TopicPartition, Replica]]
 
 class MoveReader:
     def __init__(self, clients: Clients, wall: Callable[[], float] = time.time) -> None:
-        self._client = clients.new()
+        self._client = OwnClient(clients)
         self._wall = wall
         self._lock = threading.Lock()
         self._expected: dict[TopicPartition, tuple[int, ...]] = {}
@@ -37,7 +37,7 @@ class MoveReader:
         self._cancelled: set[TopicPartition] = set()
         self._doubts: dict[TopicPartition, int] = {}
         self._ended: deque[dict[str, Any]] = deque(maxlen=ENDED_KEPT)
-        self._sight = Paced(lambda: look(self._client), lambda: period(2.0, self._partitions, 100))
+        self._sight = Paced(lambda: look(self._client.get()), lambda: period(2.0, self._partitions, 100))
         self._partitions = 0
         self._found: Sight | None = None
         self._rows: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ class MoveReader:
         try:
             with self._lock:
                 expected = dict(self._expected)
-            moving = Admin(self._client).list_reassignments()
+            moving = Admin(self._client.get()).list_reassignments()
             self._look_at(moving, expected)
             self._found = self._sight.value()
             self._partitions = len(self._found.partitions)
@@ -74,7 +74,7 @@ class MoveReader:
     ) -> None:
         shown = sorted(moving)[:MOVES_SHOWN]
         ended = sorted(set(expected) - set(moving))
-        described = described_partitions(self._client, {tp.topic for tp in (*shown, *ended)})
+        described = described_partitions(self._client.get(), {tp.topic for tp in (*shown, *ended)})
         sizes = self._sizes({tp: moving[tp] for tp in shown})
         self._rows = [move_row(tp, moving[tp], described.get(tp), sizes) for tp in shown]
         self._moving = len(moving)
@@ -106,7 +106,7 @@ class MoveReader:
         found = {}
         for broker, places in wanted.items():
             try:
-                found[broker] = directories(self._client, broker, places).replicas
+                found[broker] = directories(self._client.get(), broker, places).replicas
             except (KafkaError, ClientFailure):
                 continue  # a broker that is down holds its moves up, and has nothing to say
         return found

@@ -30,6 +30,10 @@ class Paced(Generic[T]):
             self._due = begun + self._seconds()
         return self._value
 
+    def hurry(self) -> None:
+        """The next call asks, whenever it is: what is known is of another cluster."""
+        self._due = float("-inf")
+
 
 def period(seconds: float, count: int, per_second: int) -> float:
     """At least `seconds`, and longer for an answer of many rows, so that a broker handles `per_second` rows at most."""

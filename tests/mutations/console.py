@@ -1,0 +1,38 @@
+"""Faults that reviews proved: the web console."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+_DISCOVERY = "tests/unit/console/test_discovery.py"
+
+MUTATIONS: list[Mutation] = [
+    Mutation(
+        "F942",
+        f"{_DISCOVERY}::test_a_cluster_that_was_started_on_other_ports_is_found_by_nodes_json[True-topics0]",
+        "src/highwater/console/cluster_reader.py",
+        "if self._follows and found.servers and self.clients.follow(found.servers):",
+        "if False:",
+    ),
+    Mutation(
+        "F942",
+        f"{_DISCOVERY}::test_a_client_of_servers_that_were_left_tries_no_longer_and_is_not_lent_again",
+        "src/highwater/console/clients.py",
+        "if len(self._idle) < IDLE_KEPT and servers == self.bootstrap:",
+        "if len(self._idle) < IDLE_KEPT:",
+    ),
+    Mutation(
+        "F942",
+        f"{_DISCOVERY}::test_a_broker_that_is_silent_where_it_served_status_is_asked_again_and_found_elsewhere",
+        "src/highwater/console/discovery.py",
+        "told = {node for node in before.told if node not in silent} if is_same else set()",
+        "told = set(before.told) if is_same else set()",
+    ),
+    Mutation(
+        "F942",
+        f"{_DISCOVERY}::test_a_cluster_whose_brokers_could_not_be_asked_at_first_is_not_taken_for_apache_kafka",
+        "src/highwater/console/discovery.py",
+        "except (KafkaError, ClientFailure):\ncontinue",
+        "except (KafkaError, ClientFailure):\n    found = None",
+    ),
+]
