@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
+_ODD = "tests/unit/console/test_odd_requests.py"
 _DISCOVERY = "tests/unit/console/test_discovery.py"
 
 MUTATIONS: list[Mutation] = [
@@ -34,5 +35,33 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/console/discovery.py",
         "except (KafkaError, ClientFailure):\ncontinue",
         "except (KafkaError, ClientFailure):\n    found = None",
+    ),
+    Mutation(
+        "F943",
+        f"{_ODD}::test_a_field_that_is_unknown_or_of_another_kind_is_refused[/api/move/start]",
+        "src/highwater/console/given.py",
+        "if not fields[name].is_met(given):",
+        "if False:",
+    ),
+    Mutation(
+        "F943",
+        f"{_ODD}::test_a_parameter_that_is_unknown_doubled_or_endless_is_refused",
+        "src/highwater/console/given.py",
+        "if name in seen:",
+        "if False:",
+    ),
+    Mutation(
+        "F943",
+        f"{_ODD}::test_a_field_that_is_unknown_or_of_another_kind_is_refused[/api/topics/orders/records]",
+        "src/highwater/console/given.py",
+        "json.dumps(found, ensure_ascii=False).encode()",
+        "pass",
+    ),
+    Mutation(
+        "F943",
+        f"{_ODD}::test_a_topic_whose_name_cannot_be_is_refused[oders]",
+        "src/highwater/console/requests.py",
+        "first = list(islice(records, 1))",
+        "first = islice(records, 1)",
     ),
 ]

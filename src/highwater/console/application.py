@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -19,10 +19,11 @@ from starlette.types import ASGIApp
 
 from highwater.client import ClientFailure
 from highwater.console.access import Access
-from highwater.console.browsing import BadQuestion, Question, tail
+from highwater.console.browsing import Question, tail
 from highwater.console.changes import Changes
 from highwater.console.cluster_reader import ClusterReader
 from highwater.console.filters import BadFilter
+from highwater.console.given import MOST_INT32, MOST_TOPIC_LETTERS, BadQuestion, check_parameters, number
 from highwater.console.guard import Guard
 from highwater.console.move_requests import MoveRequests
 from highwater.console.poller import Poller, View, text_of
@@ -35,6 +36,9 @@ KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg
 MOST_STREAMS: Final = 200
 MOST_TAILS: Final = 20
 TAIL_QUEUE: Final = 8
+QUESTION: Final = ("start", "at", "partition", "limit", "key", "value", "header", "path")
+
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Console:
@@ -59,29 +63,29 @@ class Console:
         topic = "/api/topics/{topic}"
         routes = [
             Route("/static/{name}", self._file),
-            Route("/api/session", self._session),
-            Route("/api/events", self._events),
-            Route(f"{topic}/records", requests.records),
-            Route(f"{topic}/records", changes.produce, methods=["POST"]),
-            Route(f"{topic}/replay", changes.replay, methods=["POST"]),
-            Route(f"{topic}/key", requests.key_partition),
-            Route(f"{topic}/whole", requests.whole),
-            Route(f"{topic}/export", requests.export),
-            Route(f"{topic}/settings", requests.settings),
-            Route(f"{topic}/settings", changes.alter_setting, methods=["POST"]),
-            Route(f"{topic}/placement", moves.placement),
-            Route("/api/topics", moves.topics),
-            Route(f"{topic}/elect", changes.elect, methods=["POST"]),
-            Route("/api/group/preview", changes.preview_reset, methods=["POST"]),
-            Route("/api/group/reset", changes.reset, methods=["POST"]),
+            _route("/api/session", self._session),
+            _route("/api/events", self._events, *QUESTION, "view", "topic", "group"),
+            _route(f"{topic}/records", requests.records, *QUESTION),
+            _route(f"{topic}/records", changes.produce, method="POST"),
+            _route(f"{topic}/replay", changes.replay, method="POST"),
+            _route(f"{topic}/key", requests.key_partition, "key"),
+            _route(f"{topic}/whole", requests.whole, "partition", "offset", "part"),
+            _route(f"{topic}/export", requests.export, *QUESTION, "format"),
+            _route(f"{topic}/settings", requests.settings),
+            _route(f"{topic}/settings", changes.alter_setting, method="POST"),
+            _route(f"{topic}/placement", moves.placement, "partition"),
+            _route("/api/topics", moves.topics),
+            _route(f"{topic}/elect", changes.elect, method="POST"),
+            _route("/api/group/preview", changes.preview_reset, "group", method="POST"),
+            _route("/api/group/reset", changes.reset, "group", method="POST"),
             *(
-                Route(f"/api/move/{each.__name__}", each, methods=["POST"])
+                _route(f"/api/move/{each.__name__}", each, method="POST")
                 for each in (moves.plan, moves.start, moves.cancel, moves.stop, moves.elect, moves.unthrottle)
             ),
-            Route("/api/recordings", recordings.names),
-            Route("/api/recordings/{name}", recordings.text),
-            Route("/api/fault", changes.fault, methods=["POST"]),
-            Route("/api/{rest:path}", self._missing),
+            _route("/api/recordings", recordings.names),
+            _route("/api/recordings/{name}", recordings.text),
+            _route("/api/fault", changes.fault, method="POST"),
+            Route("/api/{rest:path}", self._missing, methods=["GET", "POST"]),
             Route("/{rest:path}", self._shell),
         ]
         mounted = [Mount(self._access.base_path, app=Router(routes))] if self._access.base_path else routes
@@ -133,8 +137,11 @@ class Console:
                 view = (name, topic)
             case "group" if query.get("group"):
                 view = (name, query["group"])
-            case "lanes" if topic and query.get("partition", "").isdecimal():
-                view = (name, topic, query["partition"])
+            case "lanes" if topic:
+                try:
+                    view = (name, topic, str(number(query.get("partition", ""), "partition", MOST_INT32)))
+                except BadQuestion as wrong:
+                    return problem(400, str(wrong))
             case "tail" if topic:
                 return self._tailed(topic, request)
             case _:
@@ -198,6 +205,22 @@ class Console:
 
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+
+
+def _route(path: str, endpoint: Endpoint, *parameters: str, method: str = "GET") -> Route:
+    """The endpoint, which gets the parameters that are named here and no other ones."""
+
+    async def checked(request: Request) -> Response:
+        try:
+            check_parameters(request.query_params.multi_items(), parameters)
+        except BadQuestion as wrong:
+            return problem(400, str(wrong))
+        topic = request.path_params.get("topic", request.query_params.get("topic", ""))
+        if len(topic) > MOST_TOPIC_LETTERS:
+            return problem(400, f"the name of a topic has {MOST_TOPIC_LETTERS} letters at most")
+        return await endpoint(request)
+
+    return Route(path, checked, methods=[method])
 
 
 def _next(rows: queue.Queue[dict[str, Any]]) -> dict[str, Any] | None:

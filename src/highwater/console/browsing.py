@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from highwater.client.offsets import EARLIEST, LATEST, list_offsets
 from highwater.client.producer import partition_for_key
 from highwater.console.decoding import shown_record
 from highwater.console.filters import Filter
+from highwater.console.given import MOST_INT32, BadQuestion, number
 from highwater.errors import Code, KafkaError
 from highwater.kernel import Record
 from highwater.model import TopicPartition
@@ -22,10 +23,6 @@ MOST_SCANNED: Final = 200_000
 MOST_SHOWN_BYTES: Final = 4 << 20
 MOST_SECONDS: Final = 20.0
 LIMITS: Final = FetchLimits(max_bytes=4 << 20, partition_max_bytes=1 << 20)
-
-
-class BadQuestion(ValueError):
-    """The reason is for the viewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +43,13 @@ class Question:
         start = query.get("start", "latest")
         if start not in ("earliest", "latest", "offset", "time"):
             raise BadQuestion("start is earliest, latest, offset or time")
-        limit = min(max(_number(query.get("limit", "") or "50", "limit"), 1), MOST_RECORDS)
-        at = _number(query.get("at", "") or "0", "the offset or time")
+        limit = min(max(number(query.get("limit", "") or "50", "limit"), 1), MOST_RECORDS)
+        at = number(query.get("at", "") or "0", "the offset or time")
         named = query.get("partition", "").strip()
-        partitions = (_number(named, "partition"),) if named else None
+        partitions = (number(named, "partition", MOST_INT32),) if named else None
         if start == "offset" and partitions is None:
             raise BadQuestion("an offset belongs to a partition: choose one")
         return Question(topic, partitions, start, at, limit, Filter.of(query))
-
-
-def _number(text: str, what: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 19:
-        raise BadQuestion(f"{what} is not a number: {text[:40]}")
-    return int(text)
 
 
 def read(client: Client, question: Question) -> dict[str, Any]:
@@ -115,6 +106,10 @@ def tail(client: Client, question: Question, is_wanted: Callable[[], bool]) -> I
 
 def whole(client: Client, place: TopicPartition, offset: int, is_key: bool) -> bytes | None:
     """The bytes of one key or value. Raises BadQuestion if the record is not there."""
+    check_place(client, place)
+    first, end = (offsets_at(client, {place: at})[place] for at in (EARLIEST, LATEST))
+    if not first <= offset < end:
+        raise BadQuestion(f"{place} has the offsets {first} to {end - 1}" if first < end else f"{place} is empty")
     consumer = Consumer(client, limits=LIMITS, sessions=False)
     consumer.assign({place: offset})
     deadline = time.monotonic() + MOST_SECONDS
@@ -130,13 +125,12 @@ def whole(client: Client, place: TopicPartition, offset: int, is_key: bool) -> b
 
 def key_partition(client: Client, topic: str, key: str) -> int:
     """Where Kafka's default partitioner puts the key."""
-    return partition_for_key(key.encode(), len(client.topic(topic).partitions))
+    return partition_for_key(key.encode(), len(_partitions(client, topic)))
 
 
 def any_partition(client: Client, topic: str) -> int:
     """For a record without a key."""
-    client.forget(topic)
-    return random.choice(sorted(client.retrying(lambda: client.topic(topic)).partitions))
+    return random.choice(sorted(_partitions(client, topic)))
 
 
 def offsets_at(client: Client, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -150,20 +144,33 @@ def offsets_at(client: Client, wanted: Mapping[TopicPartition, int]) -> dict[Top
 
 
 def _places(client: Client, question: Question) -> list[TopicPartition]:
-    client.forget(question.topic)
+    known = _partitions(client, question.topic)
+    if question.partitions is None:
+        return [TopicPartition(question.topic, index) for index in sorted(known)]
+    places = [TopicPartition(question.topic, index) for index in question.partitions]
+    for place in places:
+        _check_known(place, known)
+    return places
+
+
+def check_place(client: Client, place: TopicPartition) -> None:
+    """Raises UNKNOWN_TOPIC_OR_PARTITION at once. Reading and writing would wait for it to appear."""
+    _check_known(place, _partitions(client, place.topic))
+
+
+def _check_known(place: TopicPartition, known: Collection[int]) -> None:
+    if place.partition not in known:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"{place.topic} has {len(known)} partitions, from 0 on")
+
+
+def _partitions(client: Client, topic: str) -> Collection[int]:
+    client.forget(topic)
     try:
-        known = client.retrying(lambda: client.topic(question.topic)).partitions
+        return client.retrying(lambda: client.topic(topic)).partitions.keys()
     except KafkaError as failed:
         if failed.code is Code.UNKNOWN_TOPIC_OR_PARTITION:
-            raise KafkaError(failed.code, f"there is no topic {question.topic}") from failed
+            raise KafkaError(failed.code, f"there is no topic {topic}") from failed
         raise
-    wanted = sorted(known) if question.partitions is None else question.partitions
-    for index in wanted:
-        if index not in known:
-            raise KafkaError(
-                Code.UNKNOWN_TOPIC_OR_PARTITION, f"{question.topic} has {len(known)} partitions, from 0 on"
-            )
-    return [TopicPartition(question.topic, index) for index in wanted]
 
 
 def _starts(

@@ -3,22 +3,37 @@ the same."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from highwater.client import Admin, Producer, ResourceType
 from highwater.client.elections import Election, elect_leaders
 from highwater.client.groups import Groups
-from highwater.console.browsing import BadQuestion, any_partition, key_partition
+from highwater.console.browsing import any_partition, check_place, key_partition
 from highwater.console.clients import Clients
 from highwater.console.commands import fault_command, produce_command
+from highwater.console.given import (
+    DIGITS,
+    HEADERS,
+    NAME,
+    NUMBER,
+    NUMBERS,
+    SHORT,
+    TEXT,
+    TEXTS,
+    TRUTH,
+    BadQuestion,
+    Fields,
+    or_null,
+    order_of,
+    rows_with,
+)
 from highwater.console.offset_reset import command_of, planned, preview
 from highwater.console.replay import Range, replay, replay_command
 from highwater.console.requests import answered, problem
@@ -28,6 +43,17 @@ from highwater.model import TopicPartition
 Order = Callable[[Mapping[str, Any]], str]
 """Gives an order to the `highwater up` of the cluster. Raises OrderRefused."""
 
+RECORD: Fields = {
+    "key": or_null(TEXT), "value": or_null(TEXT), "headers": or_null(HEADERS), "partition": or_null(NUMBER)
+}  # fmt: skip
+RANGE: Fields = {
+    "partition": DIGITS, "from": DIGITS, "until": DIGITS, "to": NAME, "by": TEXT, "time": TEXT, "filter": or_null(TEXTS)
+}  # fmt: skip
+SETTING: Fields = {"name": NAME, "value": or_null(SHORT)}
+ELECTION: Fields = {"partition": or_null(NUMBER)}
+RESET: Fields = {"topic": NAME, "form": TEXT, "at": TEXT, "partition": or_null(NUMBER)}
+OFFSETS: Fields = {"rows": rows_with(topic=NAME, partition=NUMBER, after=DIGITS)}
+FAULT: Fields = {"verb": TEXT, "nodes": NUMBERS, "one_way": TRUTH, "ms": NUMBER}
 VERBS = ("kill", "start", "pause", "resume", "cut", "slow", "heal")
 
 
@@ -47,33 +73,32 @@ class Changes:
     def has_faults(self) -> bool:
         return self._order is not None
 
-    async def changed(self, request: Request, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Response:
-        """What the change returns, if changes are allowed."""
+    async def changed(
+        self, request: Request, fields: Fields, change: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> Response:
+        """What the change returns, if changes are allowed and its order has these fields."""
         if not self.are_allowed:
             return problem(403, "This console is read-only. Start it with --allow-changes.")
-        order = await body_of(request)
-        if order is None:
-            return problem(400, "the body of a change is a JSON object")
-        return await answered(lambda: change(order))
+        return await ordered(request, fields, change)
 
     async def produce(self, request: Request) -> Response:
         topic = request.path_params["topic"]
 
         def change(order: dict[str, Any]) -> dict[str, Any]:
-            key, value = _text(order, "key"), _text(order, "value")
-            headers = [(str(name), str(content).encode()) for name, content in order.get("headers") or []]
+            key, value = order.get("key"), order.get("value")
+            headers = [(name, content.encode()) for name, content in order.get("headers") or []]
             with self._clients.borrowed() as client:
                 partition = order.get("partition")
                 if partition is None:
                     partition = any_partition(client, topic) if key is None else key_partition(client, topic, key)
-                if not isinstance(partition, int):
-                    raise BadQuestion("partition is a number")
+                place = TopicPartition(topic, partition)
+                check_place(client, place)
                 record = (time.time_ns() // 1_000_000, _encoded(key), _encoded(value), headers)
-                offset = Producer(client).send(TopicPartition(topic, partition), [record])
+                offset = Producer(client).send(place, [record])
             command = produce_command(self._clients.bootstrap, topic, key, value, headers)
             return {"partition": partition, "offset": str(offset), "command": command}
 
-        return await self.changed(request, change)
+        return await self.changed(request, RECORD, change)
 
     async def replay(self, request: Request) -> Response:
         """Copies a range of records into another topic."""
@@ -85,14 +110,14 @@ class Changes:
                 found = replay(client, wanted)
             return {**found, "command": replay_command(self._clients.bootstrap, wanted)}
 
-        return await self.changed(request, change)
+        return await self.changed(request, RANGE, change)
 
     async def alter_setting(self, request: Request) -> Response:
         topic = request.path_params["topic"]
 
         def change(order: dict[str, Any]) -> dict[str, Any]:
-            name, value = order.get("name"), _text(order, "value")
-            if not isinstance(name, str) or not name:
+            name, value = order.get("name"), order.get("value")
+            if name is None:
                 raise BadQuestion("name a setting")
             with self._clients.borrowed() as client:
                 Admin(client).alter_configs(
@@ -108,7 +133,7 @@ class Changes:
                 f"--entity-name {quote(topic)} {what}"
             }
 
-        return await self.changed(request, change)
+        return await self.changed(request, SETTING, change)
 
     async def elect(self, request: Request) -> Response:
         """The first replica of each partition becomes its leader again, where it is in sync."""
@@ -119,6 +144,8 @@ class Changes:
                 client.forget(topic)
                 known = sorted(client.retrying(lambda: client.topic(topic)).partitions)
                 wanted = [index for index in known if order.get("partition") in (None, index)]
+                if not wanted:
+                    check_place(client, TopicPartition(topic, order["partition"]))
                 found = elect_leaders(client, Election.PREFERRED, [TopicPartition(topic, index) for index in wanted])
             failed = {
                 str(place): str(error)
@@ -133,21 +160,18 @@ class Changes:
             ]
             return {"failed": failed, "command": "\n".join(commands)}
 
-        return await self.changed(request, change)
+        return await self.changed(request, ELECTION, change)
 
     async def preview_reset(self, request: Request) -> Response:
         """Changes nothing, and so needs no permission."""
         group = request.query_params.get("group", "")
-        order = await body_of(request)
-        if order is None:
-            return problem(400, "the body is a JSON object")
 
-        def work() -> dict[str, Any]:
+        def work(order: dict[str, Any]) -> dict[str, Any]:
             with self._clients.borrowed() as client:
                 rows = preview(planned(client, group, order))
             return {"rows": rows, "command": command_of(self._clients.bootstrap, group, order)}
 
-        return await answered(work)
+        return await ordered(request, RESET, work)
 
     async def reset(self, request: Request) -> Response:
         """Commits exactly the offsets that the preview showed."""
@@ -155,12 +179,9 @@ class Changes:
 
         def change(order: dict[str, Any]) -> dict[str, Any]:
             rows = order.get("rows")
-            if not isinstance(rows, list) or not rows:
+            if not rows:
                 raise BadQuestion("there is nothing to reset")
-            try:
-                offsets = {TopicPartition(str(row["topic"]), int(row["partition"])): int(row["after"]) for row in rows}
-            except (KeyError, TypeError, ValueError) as wrong:
-                raise BadQuestion("a row has a topic, a partition and the offset after the reset") from wrong
+            offsets = {TopicPartition(row["topic"], row["partition"]): int(row["after"]) for row in rows}
             with self._clients.borrowed() as client:
                 groups = Groups(client)
                 state = groups.describe(group).group.group_state
@@ -169,41 +190,34 @@ class Changes:
                 groups.commit(group, offsets)
             return {"done": len(offsets)}
 
-        return await self.changed(request, change)
+        return await self.changed(request, OFFSETS, change)
 
     async def fault(self, request: Request) -> Response:
-        order = await body_of(request)
         if self._order is None:
             return problem(403, "Faults are off. Start the console with --allow-faults, beside `highwater up`.")
-        if order is None or order.get("verb") not in VERBS:
-            return problem(400, f"a fault is one of {', '.join(VERBS)}")
         give = self._order
         refused: list[str] = []
 
-        def work() -> dict[str, Any]:
+        def work(order: dict[str, Any]) -> dict[str, Any]:
+            if order.get("verb") not in VERBS:
+                raise BadQuestion(f"a fault is one of {', '.join(VERBS)}")
             try:
                 return {"done": give(order), "command": fault_command(order, self._directory)}
             except OrderRefused as reason:
                 refused.append(str(reason))
                 return {}
 
-        response = await answered(work)
+        response = await ordered(request, FAULT, work)
         return problem(409, refused[0]) if refused else response
 
 
-async def body_of(request: Request) -> dict[str, Any] | None:
+async def ordered(request: Request, fields: Fields, work: Callable[[dict[str, Any]], dict[str, Any]]) -> Response:
+    """What the work makes of the order that the page sent."""
     try:
-        found = json.loads(await request.body())
-    except (ValueError, RecursionError, ClientDisconnect):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _text(order: Mapping[str, Any], name: str) -> str | None:
-    found = order.get(name)
-    if found is not None and not isinstance(found, str):
-        raise BadQuestion(f"{name} is a text, or null")
-    return found
+        order = await order_of(request, fields)
+    except BadQuestion as wrong:
+        return problem(400, str(wrong))
+    return await answered(lambda: work(order))
 
 
 def _encoded(text: str | None) -> bytes | None:

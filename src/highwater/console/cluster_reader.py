@@ -46,8 +46,8 @@ class ClusterReader:
         *,
         follows: bool = False,
     ) -> None:
-        """`nodes_file` tells the nodes of a `highwater up`. The console `follows` it if its servers are those to connect
-        to, whichever they are."""
+        """`nodes_file` tells the nodes of a `highwater up`. If the console `follows` it, it connects to the servers
+        that are listed there, whichever they are."""
         self.clients = clients
         self._nodes_file = nodes_file
         self._follows = follows

@@ -11,7 +11,7 @@ from highwater.client import Client
 from highwater.client.balance_plan import CannotDrain, plan
 from highwater.client.balance_sight import Sight, look
 from highwater.client.factor_plan import TooFewBrokers, plan_factor
-from highwater.console.browsing import BadQuestion
+from highwater.console.given import BadQuestion
 from highwater.model import NodeId, TopicPartition
 
 MOST_ROWS: Final = 5000
@@ -88,18 +88,13 @@ def _brokers(sight: Sight, given: object) -> list[NodeId]:
     return [NodeId(each) for each in given]
 
 
-def targets_of(rows: object, replicas: str | None = "after") -> dict[TopicPartition, list[int]]:
+def targets_of(rows: Sequence[Mapping[str, Any]] | None, replicas: str = "after") -> dict[TopicPartition, list[int]]:
     """From the rows of a plan, as the page sends them back. Raises BadQuestion."""
-    if not isinstance(rows, list) or not rows or len(rows) > MOST_ROWS:
+    if not rows:
         raise BadQuestion("there is nothing to move")
-    found = {}
-    for row in rows:
-        try:
-            tp = TopicPartition(str(row["topic"]), int(row["partition"]))
-            found[tp] = [] if replicas is None else [int(each) for each in row[replicas]]
-        except (KeyError, TypeError, ValueError) as wrong:
-            raise BadQuestion("a row has a topic, a partition and its replicas") from wrong
-    return found
+    if len(rows) > MOST_ROWS:
+        raise BadQuestion(f"the page moves {MOST_ROWS} partitions at most")
+    return {TopicPartition(row["topic"], row["partition"]): row[replicas] for row in rows}
 
 
 def throttle_of(order: Mapping[str, Any]) -> int | None:

@@ -13,9 +13,9 @@ from highwater.client.balance_sight import look
 from highwater.client.elections import Election, elect_leaders
 from highwater.client.reassignments import alter_reassignments
 from highwater.client.throttles import BROKER_THROTTLES, clear_throttles, planned_moves, set_throttle
-from highwater.console.browsing import BadQuestion
-from highwater.console.changes import Changes, body_of
+from highwater.console.changes import Changes, ordered
 from highwater.console.clients import Clients
+from highwater.console.given import NAME, NUMBER, NUMBERS, TEXT, BadQuestion, Fields, or_null, rows_with
 from highwater.console.move_plan import (
     BALANCES,
     cancel_command,
@@ -27,12 +27,18 @@ from highwater.console.move_plan import (
 )
 from highwater.console.move_reader import MoveReader, described_partitions
 from highwater.console.mover import Busy, Mover
-from highwater.console.requests import answered, problem
+from highwater.console.requests import answered
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
 
 FAILURES_SHOWN = 20
 MOST_NAMES = 5000
+PLAN: Fields = {
+    "kind": TEXT, "topic": NAME, "partition": NUMBER, "replicas": NUMBERS, "factor": NUMBER, "brokers": NUMBERS,
+    "throttle": or_null(TEXT),
+}  # fmt: skip
+START: Fields = {**PLAN, "rows": rows_with(topic=NAME, partition=NUMBER, after=NUMBERS)}
+CANCEL: Fields = {"rows": rows_with(topic=NAME, partition=NUMBER, target=NUMBERS)}
 
 
 class MoveRequests:
@@ -44,17 +50,14 @@ class MoveRequests:
 
     async def plan(self, request: Request) -> Response:
         """Changes nothing, and so needs no permission."""
-        order = await body_of(request)
-        if order is None:
-            return problem(400, "the body is a JSON object")
 
-        def work() -> dict[str, Any]:
+        def work(order: dict[str, Any]) -> dict[str, Any]:
             with self._clients.borrowed() as client:
                 found = planned(client, order)
             targets = targets_of(found["rows"]) if found["rows"] else {}
             return {**found, "command": start_command(self._clients.bootstrap, order, targets)}
 
-        return await answered(work)
+        return await ordered(request, PLAN, work)
 
     async def topics(self, request: Request) -> Response:
         """The names, for the choice of one."""
@@ -98,7 +101,7 @@ class MoveRequests:
             command = start_command(self._clients.bootstrap, order, targets)
             return {"begun": len(targets) - len(failed), "failed": _shown(failed), "command": command}
 
-        return await self._changes.changed(request, change)
+        return await self._changes.changed(request, START, change)
 
     async def cancel(self, request: Request) -> Response:
         def change(order: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +116,7 @@ class MoveRequests:
             command = cancel_command(self._clients.bootstrap, targets)
             return {"cancelled": len(targets) - len(failed), "failed": _shown(failed), "command": command}
 
-        return await self._changes.changed(request, change)
+        return await self._changes.changed(request, CANCEL, change)
 
     async def stop(self, request: Request) -> Response:
         """Ends a balance: no further move is begun."""
@@ -122,7 +125,7 @@ class MoveRequests:
             self._mover.stop()
             return {"command": "Ctrl-C in `highwater balance --execute`"}
 
-        return await self._changes.changed(request, change)
+        return await self._changes.changed(request, {}, change)
 
     async def elect(self, request: Request) -> Response:
         """The first replica of each partition becomes its leader, where it is in sync."""
@@ -141,7 +144,7 @@ class MoveRequests:
                 "command": elect_command(self._clients.bootstrap),
             }
 
-        return await self._changes.changed(request, change)
+        return await self._changes.changed(request, {}, change)
 
     async def unthrottle(self, request: Request) -> Response:
         """Deletes the settings of a throttle, whichever tool has set them, as `reassign --verify` does."""
@@ -156,7 +159,7 @@ class MoveRequests:
             ]
             return {"topics": len(topics), "brokers": len(brokers), "command": "\n".join(commands)}
 
-        return await self._changes.changed(request, change)
+        return await self._changes.changed(request, {}, change)
 
 
 def _set_throttle(client: Client, targets: Mapping[TopicPartition, list[int]], rate: int) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 from highwater.client import Client
 from highwater.client.groups import Groups
 from highwater.client.offsets import EARLIEST, LATEST
-from highwater.console.browsing import BadQuestion, offsets_at
+from highwater.console.browsing import offsets_at
+from highwater.console.given import BadQuestion, number
 from highwater.model import TopicPartition
 
 FORMS = ("earliest", "latest", "time", "offset", "shift")
@@ -18,6 +19,8 @@ FORMS = ("earliest", "latest", "time", "offset", "shift")
 
 def planned(client: Client, group: str, order: Mapping[str, Any]) -> dict[TopicPartition, tuple[int | None, int]]:
     """The committed offset of each partition, and the new one. Raises BadQuestion."""
+    if not group:
+        raise BadQuestion("name a group")
     topic, form = str(order.get("topic", "")), order.get("form")
     if not topic or form not in FORMS:
         raise BadQuestion("name a topic, and earliest, latest, time, offset or shift")
@@ -79,10 +82,9 @@ def command_of(bootstrap: str, group: str, order: Mapping[str, Any]) -> str:
 
 def _number(value: object, may_be_negative: bool) -> int:
     text = str(value).strip() or "0"
-    digits = text.removeprefix("-") if may_be_negative else text
-    if not digits.isascii() or not digits.isdecimal() or len(digits) > 19:
-        raise BadQuestion(f"not a number: {text[:40]}")
-    return int(text)
+    if may_be_negative and text.startswith("-"):
+        return -number(text.removeprefix("-"), "the number")
+    return number(text, "the number")
 
 
 def _datetime(milliseconds: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from highwater.console.browsing import BadQuestion
+from highwater.console.given import BadQuestion
 from highwater.console.requests import answered, problem
 
 ENDINGS: Final = (".jsonl", ".ndjson")

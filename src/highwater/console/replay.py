@@ -11,9 +11,10 @@ from typing import Any, Final
 from highwater.client import Client, ClientFailure, Consumer, Producer
 from highwater.client.offsets import EARLIEST, LATEST
 from highwater.client.producer import partition_for_key
-from highwater.console.browsing import LIMITS, BadQuestion, offsets_at
+from highwater.console.browsing import LIMITS, check_place, offsets_at
 from highwater.console.decoding import size_of
 from highwater.console.filters import Filter
+from highwater.console.given import MOST_INT32, MOST_INT64, BadQuestion, number
 from highwater.errors import KafkaError
 from highwater.kernel import Record
 from highwater.model import TopicPartition
@@ -39,26 +40,21 @@ class Range:
     @staticmethod
     def of(topic: str, order: Mapping[str, Any]) -> Range:
         """Raises BadQuestion, or BadFilter."""
-        numbers = {}
-        for name in ("partition", "from", "until"):
-            text = order.get(name)
-            if not isinstance(text, str) or not text.isascii() or not text.isdecimal() or len(text) > 19:
-                raise BadQuestion(f"{name} is a number")
-            numbers[name] = int(text)
-        start, end = numbers["from"], numbers["until"]
+        partition = number(str(order.get("partition")), "partition", MOST_INT32)
+        start, end = (number(str(order.get(name)), name, MOST_INT64) for name in ("from", "until"))
         if not start < end <= start + MOST_OFFSETS:
             raise BadQuestion(f"a range has 1 to {MOST_OFFSETS} offsets; `until` is the first that is not copied")
         target = order.get("to")
         if not isinstance(target, str) or not target or target == topic:
             raise BadQuestion("name another topic")
-        given = order.get("filter") or {}
-        chosen = {str(name): str(text) for name, text in given.items()} if isinstance(given, dict) else {}
         by_key, keeps = order.get("by") == "key", order.get("time") != "now"
-        return Range(TopicPartition(topic, numbers["partition"]), start, end, target, by_key, keeps, Filter.of(chosen))
+        chosen = Filter.of(order.get("filter") or {})
+        return Range(TopicPartition(topic, partition), start, end, target, by_key, keeps, chosen)
 
 
 def replay(client: Client, wanted: Range) -> dict[str, Any]:
     """How many were copied, and where it ended. What was copied before a failure stays, and the answer says so."""
+    check_place(client, wanted.place)
     client.forget(wanted.target)
     partitions = client.retrying(lambda: client.topic(wanted.target)).partitions
     if not wanted.by_key and wanted.place.partition not in partitions:

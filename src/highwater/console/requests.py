@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -11,33 +12,49 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from highwater.client import Admin, ClientFailure, ConfigSource, ResourceType
 from highwater.console import browsing
-from highwater.console.browsing import BadQuestion, Question
+from highwater.console.browsing import Question
 from highwater.console.clients import Clients
 from highwater.console.export import chosen, comma_separated, json_lines
 from highwater.console.filters import BadFilter
+from highwater.console.given import MOST_INT32, BadQuestion, number
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
 
 EXPORT_SECONDS: Final = 60.0
 MOST_EXPORTED: Final = 100_000
 FORMATS: Final = {"jsonl": ("application/x-ndjson", json_lines), "csv": ("text/csv", comma_separated)}
-NOT_FOUND: Final = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.GROUP_ID_NOT_FOUND)
+STATUS: Final = {
+    404: (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.GROUP_ID_NOT_FOUND),
+    403: (
+        Code.TOPIC_AUTHORIZATION_FAILED, Code.GROUP_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED,
+        Code.POLICY_VIOLATION,
+    ),
+    400: (
+        Code.INVALID_TOPIC_EXCEPTION, Code.INVALID_CONFIG, Code.INVALID_REQUEST, Code.INVALID_GROUP_ID,
+        Code.INVALID_REPLICA_ASSIGNMENT, Code.INVALID_RECORD, Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE,
+        Code.OFFSET_OUT_OF_RANGE,
+    ),
+}  # fmt: skip
+"""By what the cluster answered. Anything else is a failure of the cluster."""
 
 
-async def answered(work: Callable[[], dict[str, Any]]) -> Response:
+async def answered(work: Callable[[], dict[str, Any] | Response]) -> Response:
     """What the work returns, or its failure as a status and a reason."""
     try:
-        return JSONResponse(await run_in_threadpool(work))
+        found = await run_in_threadpool(work)
+        return found if isinstance(found, Response) else JSONResponse(found)
     except (BadQuestion, BadFilter) as wrong:
         return problem(400, str(wrong))
     except KafkaError as error:
-        return problem(404 if error.code in NOT_FOUND else 502, f"{error.code.name}: {error}")
+        status = next((status for status, codes in STATUS.items() if error.code in codes), 502)
+        return problem(status, f"{error.code.name}: {error}")
     except ClientFailure as failure:
         return problem(504, str(failure))
 
 
 def problem(status: int, reason: str) -> Response:
-    return JSONResponse({"error": reason}, status_code=status)
+    """One line."""
+    return JSONResponse({"error": " ".join(reason.split())}, status_code=status)
 
 
 class Requests:
@@ -74,41 +91,46 @@ class Requests:
     async def whole(self, request: Request) -> Response:
         """The bytes of one key or value, as a file: no browser shows or runs it."""
         name, query = request.path_params["topic"], request.query_params
-        texts = (query.get("partition", ""), query.get("offset", ""))
-        if not all(text.isascii() and text.isdecimal() and len(text) <= 19 for text in texts):
-            return problem(400, "name a partition and an offset")
-        place, offset = TopicPartition(name, int(texts[0])), int(texts[1])
 
-        def work() -> bytes | None:
+        def work() -> Response:
+            place = TopicPartition(name, number(query.get("partition", ""), "partition", MOST_INT32))
+            offset = number(query.get("offset", ""), "offset")
             with self._clients.borrowed() as client:
-                return browsing.whole(client, place, offset, query.get("part") == "key")
+                data = browsing.whole(client, place, offset, query.get("part") == "key")
+            headers = _attached(f"{_safe(name)}-{place.partition}-{offset}.bin")
+            return Response(data or b"", media_type="application/octet-stream", headers=headers)
 
-        try:
-            data = await run_in_threadpool(work)
-        except BadQuestion as wrong:
-            return problem(404, str(wrong))
-        except (KafkaError, ClientFailure) as failure:
-            return problem(502, str(failure))
-        return Response(data or b"", media_type="application/octet-stream", headers=_attached(f"{place}-{offset}.bin"))
+        return await answered(work)
 
     async def export(self, request: Request) -> Response:
         name, query = request.path_params["topic"], request.query_params
-        kind = FORMATS.get(query.get("format", ""))
-        if kind is None:
-            return problem(400, "format is jsonl or csv")
-        try:
+
+        def work() -> Response:
+            kind = FORMATS.get(query.get("format", ""))
+            if kind is None:
+                raise BadQuestion("format is jsonl or csv")
             question = Question.of(name, {**query, "limit": "1"})
-        except (BadQuestion, BadFilter) as wrong:
-            return problem(400, str(wrong))
-        media_type, write = kind
+            media_type, write = kind
+            lines = self._lines(question, write)
+            next(lines)
+            headers = _attached(f"{_safe(name)}.{query['format']}")
+            return StreamingResponse(lines, media_type=media_type, headers=headers)
 
-        def lines() -> Iterator[str]:
-            with self._clients.borrowed() as client:
-                scanned = browsing.scan(client, question, EXPORT_SECONDS)
-                yield from write(chosen(scanned, question.filter, MOST_EXPORTED))
+        return await answered(work)
 
-        safe = "".join(each if each.isalnum() or each in "._-" else "_" for each in name)
-        return StreamingResponse(lines(), media_type=media_type, headers=_attached(f"{safe}.{query['format']}"))
+    def _lines(self, question: Question, write: Callable[..., Iterator[str]]) -> Iterator[str]:
+        """After the first text, which is empty, the records can be read. A topic that is missing is an answer, and no
+        file that is cut off."""
+        with self._clients.borrowed() as client:
+            records = chosen(browsing.scan(client, question, EXPORT_SECONDS), question.filter, MOST_EXPORTED)
+            first = list(islice(records, 1))
+            yield ""
+            yield from write(chain(first, records))
+
+
+def _safe(name: str) -> str:
+    """As a part of a file's name, and of a header."""
+    return "".join(each if each.isascii() and (each.isalnum() or each in "._-") else "_" for each in name)
 
 
 def _attached(name: str) -> dict[str, str]:

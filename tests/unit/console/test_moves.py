@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from highwater.client.descriptions import PartitionDescription
-from highwater.console.browsing import BadQuestion
+from highwater.console.given import BadQuestion
 from highwater.console.kafka_lanes import Replica
 from highwater.console.move_plan import MOST_ROWS, cancel_command, start_command, targets_of, throttle_of
 from highwater.console.move_reader import move_row, share_of
@@ -40,11 +40,11 @@ def test_a_broker_that_does_not_answer_leaves_its_share_untold() -> None:
     assert share_of(1, None) is None and share_of(0, 0) == 0
 
 
-def test_rows_of_a_page_are_checked() -> None:
+def test_rows_of_a_page_are_counted() -> None:
     assert targets_of([{"topic": "t", "partition": 0, "after": [1, 2]}]) == {TP: [1, 2]}
-    for wrong in (None, [], [1], [{"topic": "t", "partition": 0}], [{"topic": "t", "partition": "x", "after": []}]):
+    for none in (None, []):
         with pytest.raises(BadQuestion):
-            targets_of(wrong)
+            targets_of(none)
     with pytest.raises(BadQuestion):
         targets_of([{"topic": "t", "partition": 0, "after": [1]}] * (MOST_ROWS + 1))
 

@@ -7,10 +7,11 @@ import json
 
 import pytest
 
-from highwater.console.browsing import MOST_RECORDS, BadQuestion, Question
+from highwater.console.browsing import MOST_RECORDS, Question
 from highwater.console.decoding import HEX_BYTES, SHOWN_BYTES, shown, shown_record
 from highwater.console.export import chosen, comma_separated, json_lines
 from highwater.console.filters import BadFilter, Filter, PathFilter
+from highwater.console.given import BadQuestion
 from highwater.kernel import Record
 
 ORDER = b'{"id": 9007199254740993, "total": 12.50, "items": [{"sku": "a"}], "ok": true, "none": null}'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from highwater.console.browsing import BadQuestion
+from highwater.console.given import BadQuestion
 from highwater.console.rates import latencies
 from highwater.console.replay import MOST_OFFSETS, Range, replay_command
 
