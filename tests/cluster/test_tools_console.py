@@ -77,6 +77,8 @@ def read_back(server: Server, topic: str, partitions: int) -> list[Written]:
 def writing(server: Server, who: str, case: str) -> Call:
     flags, lines = WRITING[case]
     topic = f"tools-written-{who}-{list(WRITING).index(case)}"
+    # After its default of 1.5 s Apache's tool drops, on a busy machine, what it has not stored yet.
+    flags += f" --command-property request.timeout.ms={int(SECONDS) * 1000}"
     return call(
         "console-producer", "--bootstrap-server", server.bootstrap, "--topic", topic, *flags.split(), input=lines
     )

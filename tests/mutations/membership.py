@@ -195,7 +195,7 @@ MUTATIONS: list[Mutation] = [
         "F675",  # an address with a protocol, as Kafka's clients take it, becomes a host that does not exist
         "tests/unit/client/test_client.py::test_bootstrap_servers_are_read",
         "src/highwater/client/client.py",
-        '_PROTOCOL.sub("", text)',
-        "text",
+        'host, colon, port = _PROTOCOL.sub("", text).rpartition(":")',
+        'host, colon, port = text.rpartition(":")',
     ),
 ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from highwater.cli.doctor.addresses import SeenBroker, Sight, is_of_this_machine, look
-from highwater.cli.doctor.clocks import NodeClock, clock_of, clock_of_leader, examine_clocks, now_ms
+from highwater.cli.doctor.clocks import NodeClock, clock_of, clock_of_leader, examine_clocks
 from highwater.cli.doctor.disk_space import examine_brokers_disks
 from highwater.cli.doctor.finding import LIMITS, Finding, brokers_named
 from highwater.cli.doctor.limits import examine_process
-from highwater.cli.doctor.metadata_quorum import ask_quorum, examine_quorum
+from highwater.cli.doctor.metadata_quorum import ask_each, examine_cut_off, examine_quorum
 from highwater.cli.doctor.releases import examine_versions
 from highwater.cli.doctor.replicas import examine_partitions
 from highwater.cli.doctor.status_pages import StatusPage, ask_pages, page_of
@@ -33,17 +33,18 @@ def examine_cluster(client: Client, examined: Collection[NodeId], seconds: float
 
 def _of_brokers(client: Client, sight: Sight, examined: Collection[NodeId], seconds: float) -> Iterator[Finding]:
     """What those brokers tell that answer."""
-    client.bootstrap = [each.endpoint for each in sight.brokers]
-    admin = Admin(client)
-    asked = now_ms()
-    quorum = ask_quorum(admin)
+    answers = ask_each(client, sight.brokers, seconds)
+    cut_off = [each.broker.id for each in answers if each.is_cut_off]
+    known = next((each for each in answers if not each.is_cut_off), answers[0])
+    yield from examine_cut_off(cut_off, len(answers))
     of_leader = None
-    if isinstance(quorum, Finding):
-        yield quorum
+    if isinstance(known.quorum, Finding):
+        yield known.quorum
     else:
-        of_leader = clock_of_leader(quorum, asked, now_ms())
-        yield from examine_quorum(quorum)
-    yield from examine_partitions(admin, sight.away)
+        of_leader = clock_of_leader(known.quorum, known.asked_ms, known.answered_ms)
+        yield from examine_quorum(known.quorum)
+    client.bootstrap = [each.broker.endpoint for each in answers if not each.is_cut_off or len(cut_off) == len(answers)]
+    yield from examine_partitions(Admin(client), sight.away)
     yield from examine_brokers_disks(client, [each.id for each in sight.brokers], frozenset(examined))
     yield from _limits(sight.brokers, examined)
     pages = ask_pages({each.id: at for each in sight.brokers if (at := page_of(each)) is not None}, seconds)

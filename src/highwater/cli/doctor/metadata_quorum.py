@@ -2,16 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
-from highwater.cli.doctor.finding import QUORUM, Finding, listed
+from highwater.cli.doctor.addresses import MOST_AT_ONCE, SeenBroker
+from highwater.cli.doctor.clocks import now_ms
+from highwater.cli.doctor.finding import QUORUM, Finding, State, brokers_named, listed
 from highwater.client.admin import Admin
+from highwater.client.client import Client
 from highwater.client.failures import ClientFailure, UnsupportedApi
 from highwater.errors import KafkaError
+from highwater.model import NodeId
 from highwater.wire.messages.describe_quorum_response import PartitionData, ReplicaState
 
 SILENT_MS = 5000
 """A voter fetches at least every half second. Kafka's controller.quorum.fetch.timeout.ms is two seconds."""
+
+
+class Answer(NamedTuple):
+    """What one broker says of the quorum, and when it was asked and answered, in ms."""
+
+    broker: SeenBroker
+    quorum: PartitionData | Finding
+    asked_ms: float
+    answered_ms: float
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the broker reaches no controller. What it says of topics and replicas may be old then."""
+        return isinstance(self.quorum, Finding) and self.quorum.state is State.WRONG
+
+
+def ask_each(client: Client, brokers: Sequence[SeenBroker], seconds: float) -> list[Answer]:
+    """Each broker by itself, all at once: each asks the controller that it knows."""
+
+    def ask(broker: SeenBroker) -> Answer:
+        asked = now_ms()
+        with Client(
+            [str(broker.endpoint)],
+            client_id=client.client_id,
+            timeout=seconds,
+            request_timeout=seconds,
+            security=client.security,
+        ) as own:
+            return Answer(broker, ask_quorum(Admin(own)), asked, now_ms())
+
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(brokers))) as pool:
+        return list(pool.map(ask, brokers))
+
+
+def examine_cut_off(cut_off: Sequence[NodeId], of: int) -> Iterator[Finding]:
+    """If no broker at all reaches a controller, the quorum itself is what is wrong."""
+    if 0 < len(cut_off) < of:
+        one = len(cut_off) == 1
+        yield QUORUM.wrong(
+            f"{brokers_named(cut_off)} {'does' if one else 'do'} not reach the controller that leads: what "
+            f"{'it says' if one else 'they say'} of topics and replicas may be old",
+            "Look at the links from there to the controllers.",
+        )
 
 
 def ask_quorum(admin: Admin) -> PartitionData | Finding:

@@ -7,7 +7,7 @@ import pytest
 from highwater.cli.doctor.clocks import NodeClock, clock_of, clock_of_leader, examine_clocks
 from highwater.cli.doctor.disk_space import Space, judged
 from highwater.cli.doctor.finding import ADDRESSES, QUORUM, Finding, State, is_well, lines, listed
-from highwater.cli.doctor.metadata_quorum import examine_quorum
+from highwater.cli.doctor.metadata_quorum import examine_cut_off, examine_quorum
 from highwater.cli.doctor.status_pages import StatusPage
 from highwater.model import Endpoint, NodeId
 from highwater.wire.messages.describe_quorum_response import PartitionData, ReplicaState
@@ -23,6 +23,17 @@ def page(time_ms: object, asked: float = NOW, answered: float = NOW + 20) -> Sta
 
 def states(findings: list[Finding]) -> list[State]:
     return [each.state for each in findings]
+
+
+@pytest.mark.parametrize(
+    ("cut_off", "told"),
+    [((), None), ((2,), "broker 2 does not reach"), ((1, 3), "brokers 1, 3 do not"), ((1, 2, 3), None)],
+)
+def test_brokers_that_reach_no_controller_are_named_while_others_do(cut_off: tuple[int, ...], told: str | None) -> None:
+    """If none does, it is the quorum that is wrong."""
+    found = list(examine_cut_off([NodeId(each) for each in cut_off], 3))
+    assert states(found) == ([] if told is None else [State.WRONG])
+    assert all(each.what.startswith(str(told)) for each in found)
 
 
 def test_a_clock_is_compared_with_the_middle_of_the_question() -> None:
