@@ -71,6 +71,8 @@ class RaftNode:
         self._numbers = count()
         self._leader_high_watermark: Offset = -1
         """The highest high watermark in a leader's fetch responses."""
+        self._reports_append = False
+        """Whether the quorum is about to be told of decisions that were appended. Once is enough for many."""
 
     # Opening
 
@@ -381,8 +383,14 @@ class RaftNode:
         """Appends a decision, which is in force when it is committed. Returns its last offset."""
         batch = self.log.append(values, encoded, epoch, self.world.clock.wall_ms())
         self._replay.extend([batch])
-        self._inputs.feed(self.quorum.wrote)
+        if not self._reports_append:
+            self._reports_append = True
+            self._inputs.feed(self._wrote)
         return batch.last_offset
+
+    def _wrote(self, now: float) -> Ready:
+        self._reports_append = False
+        return self.quorum.wrote(now)
 
     def resign(self, epoch: Epoch) -> None:
         self._inputs.feed(lambda now: self.quorum.resign(epoch, now))
