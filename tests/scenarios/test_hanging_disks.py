@@ -21,6 +21,9 @@ def test_a_leader_of_the_quorum_whose_disk_hangs_gives_way_to_another_voter_and_
         lost = stage.begin(create_topic(stage, hanging, "lost", by="lost"), "lost")
         stage.until(lambda: quorum(stage, hanging).role is not Role.LEADER)
         assert lost.result is not Code.NONE
+        assert stage.said(
+            hanging, "this leader of the quorum resigns: its disk has synced nothing of the metadata log for"
+        )
         stage.until(lambda: leaders(stage) and leaders(stage) != [hanging])
         stage.until(lambda: stage.cluster.active_controller() in others(stage, hanging))
         create(stage, other, "kept")

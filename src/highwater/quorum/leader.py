@@ -149,6 +149,12 @@ class Leader:
             return self._check_quorum_at
         return min(self._check_quorum_at, self._syncing_since + self._timing.sync_timeout)
 
+    def why_resigning(self, now: float) -> str:
+        """What has been missing for too long at `resigns_at`."""
+        if now >= self._check_quorum_at:
+            return f"no majority of the voters has fetched for {self._timing.check_quorum_timeout:g} s"
+        return f"its disk has synced nothing of the metadata log for {now - self._syncing_since:.1f} s"
+
     def heard_from(self, key: ReplicaKey, now: float) -> None:
         """A replica fetched records or a snapshot. If it is a voter, it counts for check-quorum."""
         voter = self.voters.get(key.id)

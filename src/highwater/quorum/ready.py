@@ -120,6 +120,8 @@ class Ready:
     high_watermark: Offset | None = None
     leadership: Leadership | None = None
     wake_fetches: bool = False
+    resigns_because: str = ""
+    """Why this leader has resigned, if nobody asked it to: for the log."""
 
     @property
     def touches_log(self) -> bool:

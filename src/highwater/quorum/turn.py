@@ -63,7 +63,10 @@ def _step(core: Core, now: float) -> None:
                 core.become_prospective(now)
         case Leader():
             resigns_at = role.resigns_at
-            if core.stopping or (resigns_at is not None and now >= resigns_at):
+            is_due = resigns_at is not None and now >= resigns_at
+            if is_due:
+                core.effects.resigns_because = role.why_resigning(now)
+            if core.stopping or is_due:
                 core.become_resigned(role, now)
         case Unattached() | Follower():
             if timed_out:

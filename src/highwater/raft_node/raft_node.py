@@ -165,6 +165,8 @@ class RaftNode:
             self._peers.send(request)
         if ready.high_watermark is not None:
             yield from self._commit(ready.high_watermark)
+        if ready.resigns_because:
+            _log.warning("this leader of the quorum resigns: %s", ready.resigns_because)
         if ready.leadership is not None:
             self.world.clock.call_soon(self._notify, self._opened_with.leadership, ready.leadership)
         if ready.wake_fetches or ready.leadership is not None:

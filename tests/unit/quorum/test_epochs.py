@@ -347,3 +347,16 @@ def test_a_voter_that_fetches_a_snapshot_counts_and_an_observer_does_not() -> No
     assert bench.quorum.snapshot_requested(TWO, 1, bench.now) == Code.FENCED_LEADER_EPOCH
     bench.pass_time(1.1)
     assert bench.role() == Role.RESIGNED
+
+
+def test_a_leader_that_resigns_by_itself_says_why() -> None:
+    bench = Bench().to_leader()
+    followed(bench, 5.9)
+    assert bench.pass_time(0.1).resigns_because == "its disk has synced nothing of the metadata log for 6.0 s"
+    bench = Bench().to_leader()
+    bench.flush()
+    assert bench.pass_time(2.9).resigns_because == ""
+    assert bench.pass_time(0.1).resigns_because == "no majority of the voters has fetched for 3 s"
+    bench = Bench().to_leader()
+    bench.quorum.resign(1, bench.now)
+    assert bench.quorum.tick(bench.now).resigns_because == ""
