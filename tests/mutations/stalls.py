@@ -163,4 +163,12 @@ MUTATIONS = [
         "refusal = Code.GROUP_SUBSCRIBED_TO_TOPIC if group.reads(topic.name) else Code.NONE",
         "refusal = Code.NONE",
     ),
+    Mutation(
+        "F964",  # a replica that does not say which high watermark it knows fetches without a pause
+        "tests/unit/raft_node/test_old_fetches.py::"
+        "test_a_fetch_that_names_no_high_watermark_waits_while_there_is_nothing_new",
+        "src/highwater/raft_node/k01_fetch.py",
+        "asking = FollowerFetch(replica, epoch, offset, last_epoch, high_watermark, request.cluster_id)",
+        "asking = FollowerFetch(replica, epoch, offset, last_epoch, -1, request.cluster_id)",
+    ),
 ]

@@ -47,7 +47,8 @@ class FollowerFetch:
     last_fetched_epoch: Epoch
     high_watermark: Offset
     """The high watermark that the replica knows; -1 for none. The leader answers at once if its own is higher
-    (KIP-1166)."""
+    (KIP-1166). It is higher than any other if the replica does not say it, as before version 18: such a replica would
+    fetch without a pause otherwise, because it never seems to know the newest one."""
     cluster_id: str | None = None
     waited: bool = False
     """The fetch was counted when it came, and has been waiting since. To evaluate it again is no new sign of life."""

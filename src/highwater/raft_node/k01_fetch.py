@@ -31,8 +31,7 @@ def handle(raft: RaftNode, ctx: RequestContext, request: FetchRequestFlat) -> No
         return
     topic, (_, epoch, offset, last_epoch, _, max_bytes, directory, high_watermark) = asked[0]
     replica = ReplicaKey(NodeId(request.replica_id), directory)
-    known = -1 if high_watermark == fetch.UNKNOWN_HIGH_WATERMARK else high_watermark
-    asking = FollowerFetch(replica, epoch, offset, last_epoch, known, request.cluster_id)
+    asking = FollowerFetch(replica, epoch, offset, last_epoch, high_watermark, request.cluster_id)
     _Fetch(raft, ctx, topic, asking, request, max_bytes).begin()
 
 

@@ -31,7 +31,8 @@ LEADER_HINTS: Final = 16
 DIRECTORY_IDS: Final = 17
 HIGH_WATERMARKS: Final = 18
 
-UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
+UNSAID_HIGH_WATERMARK: Final = (1 << 63) - 1
+"""Stands for the high watermark that a replica knows, if the request does not say it."""
 
 _limits = Layout(">iiiib")
 _limits_and_session = Layout(">iiibii")
@@ -47,7 +48,7 @@ _aborted = Layout(">qq")
 _tagged_divergence = Layout(">bbiqb")
 _tagged_snapshot = Layout(">bbqib")
 _ROWS_PER_TURN: Final = 100
-_UNTAGGED: Final = (ZERO_UUID, UNKNOWN_HIGH_WATERMARK)
+_UNTAGGED: Final = (ZERO_UUID, UNSAID_HIGH_WATERMARK)
 
 FetchPartition = tuple[int, int, int, int, int, int, Uuid, int]
 """(partition, current leader epoch, fetch offset, last fetched epoch, log start, max bytes, directory id,
