@@ -8,6 +8,9 @@ _CONFIGS = "tests/unit/controller/test_configs.py"
 _ALTERATION = "src/highwater/config/alteration.py"
 _NUMEROUS = "tests/unit/broker/test_numerous_partitions.py"
 _TERMINAL = "tests/cluster/test_closed_terminal.py"
+_SOCKET = "tests/unit/cli/test_control_socket.py"
+_CONTROL = "src/highwater/cli/control_socket.py"
+_ORDERS = "src/highwater/cli/node_orders.py"
 
 MUTATIONS: list[Mutation] = [
     Mutation(
@@ -79,5 +82,61 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/cli/console.py",
         "if signal.SIGHUP in stop_signals():",
         "if False:",
+    ),
+    Mutation(
+        "F963",
+        f"{_SOCKET}::test_an_order_that_cannot_be_read_is_refused_with_one_line",
+        _CONTROL,
+        "except (ValueError, RecursionError) as wrong:",
+        "except ValueError as wrong:",
+    ),
+    Mutation(
+        "F963",
+        f"{_SOCKET}::test_an_order_that_fails_is_refused_and_ends_nothing",
+        _CONTROL,
+        "except Exception as failed:  # noqa: BLE001 the boundary between one order and the whole cluster",
+        "except ValueError as failed:",
+    ),
+    Mutation(
+        "F963",
+        f"{_SOCKET}::test_peers_that_say_nothing_do_not_keep_others_from_giving_orders",
+        _CONTROL,
+        'self._refuse(next(iter(self._open)), "too many connections wait, and this one sent no order")',
+        "connection.close()\ncontinue",
+    ),
+    Mutation(
+        "F963",
+        f"{_SOCKET}::test_a_peer_that_sends_no_order_is_refused_after_a_while_even_if_it_sends_blanks",
+        _CONTROL,
+        "if time.monotonic() - since > ORDER_SECONDS:",
+        "if False:",
+    ),
+    Mutation(
+        "F963",
+        f"{_SOCKET}::test_a_line_without_an_end_is_refused_once_it_is_too_long",
+        _CONTROL,
+        "elif len(heard) > MOST_BYTES:",
+        "elif False:",
+    ),
+    Mutation(
+        "F963",
+        f"{_SOCKET}::test_an_order_with_fields_that_cannot_be_meant_is_refused",
+        _ORDERS,
+        "if process in named:",
+        "if False:",
+    ),
+    Mutation(
+        "F963",
+        f"{_SOCKET}::test_an_order_with_fields_that_cannot_be_meant_is_refused",
+        "src/highwater/cluster/links.py",
+        "if not 0 <= seconds <= MOST_SECONDS:",
+        'if not 0 <= seconds < float("inf"):',
+    ),
+    Mutation(
+        "F963",
+        f"{_SOCKET}::test_a_full_disk_keeps_nodes_json_as_it_was_and_ends_no_cluster",
+        "src/highwater/cli/local_cluster.py",
+        "with contextlib.suppress(OSError):",
+        "with contextlib.suppress(ValueError):",
     ),
 ]

@@ -1,6 +1,7 @@
 """DIR/control.sock: the socket on which `up` takes orders for its nodes, from its own user only.
 
-One order is one line of JSON, and one line answers it. The file has mode 0600, and either side also asks the system for
+One order is one line of JSON, and one line answers it, also an order that cannot be read or that does not come. The
+file has mode 0600, and either side also asks the system for
 the other one's user: in a directory that others may write to, a foreign process could put its own socket there.
 """
 
@@ -20,8 +21,11 @@ from typing import Any, Final
 NAME: Final = "control.sock"
 MOST_BYTES: Final = 64 * 1024
 ORDER_SECONDS: Final = 10.0
-"""A connection that has not sent its order by then is closed."""
+"""A connection that has not sent its order by then is refused."""
 MOST_CONNECTIONS: Final = 16
+"""Beyond it the connection is refused that has waited longest without an order."""
+_QUOTED: Final = 200
+"""The most characters of a refusal, which may quote what was sent."""
 ANSWER_SECONDS: Final = 60.0
 """Longer than a node may take to obey. `down` waits for as long as it takes."""
 
@@ -56,15 +60,12 @@ class ControlSocket:
         """`highwater down` was called. Its connections are answered by `close`."""
 
     def serve(self, obey: Obey) -> None:
-        ready = select.select([self._listening, *self._open], [], [], 0)[0]
-        for each in ready:
-            if each is self._listening:
-                self._accept()
-            else:
-                self._read(each, obey)
+        self._accept()
+        for each in select.select(list(self._open), [], [], 0)[0]:
+            self._read(each, obey)
         for each, (since, _) in list(self._open.items()):
             if time.monotonic() - since > ORDER_SECONDS:
-                self._drop(each)
+                self._refuse(each, f"no order came within {ORDER_SECONDS:g} s")
 
     def release(self) -> None:
         """In a fork: a node that keeps the socket open would let clients wait for an `up` that has ended."""
@@ -79,15 +80,22 @@ class ControlSocket:
         self.release()
 
     def _accept(self) -> None:
-        try:
-            connection, _ = self._listening.accept()
-        except (BlockingIOError, ConnectionError):
-            return
-        connection.setblocking(False)
-        if not _is_trusted(connection) or len(self._open) >= MOST_CONNECTIONS:
-            connection.close()
-        else:
+        for _ in range(MOST_CONNECTIONS):
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:  # there is no other, or it is gone, or no descriptor is free
+                return
+            connection.setblocking(False)
+            if not _is_trusted(connection):
+                connection.close()
+                continue
+            if len(self._open) >= MOST_CONNECTIONS:
+                self._refuse(next(iter(self._open)), "too many connections wait, and this one sent no order")
             self._open[connection] = (time.monotonic(), bytearray())
+
+    def _refuse(self, connection: socket.socket, why: str) -> None:
+        _answer(connection, {"refused": why if len(why) <= _QUOTED else f"{why[:_QUOTED]} ..."})
+        self._drop(connection)
 
     def _drop(self, connection: socket.socket) -> None:
         del self._open[connection]
@@ -100,28 +108,33 @@ class ControlSocket:
         except BlockingIOError:
             return
         except ConnectionError:
-            data = b""
-        heard += data
-        if not data or len(heard) > MOST_BYTES:
             self._drop(connection)
             return
+        heard += data
         line, newline, _ = bytes(heard).partition(b"\n")
-        if not newline:
-            return
+        if newline:
+            self._carry_out(connection, line, obey)
+        elif not data:
+            self._refuse(connection, "the order does not end: it is one line")
+        elif len(heard) > MOST_BYTES:
+            self._refuse(connection, f"an order has at most {MOST_BYTES} bytes")
+
+    def _carry_out(self, connection: socket.socket, line: bytes, obey: Obey) -> None:
         try:
-            order = json.loads(line)
-            if not isinstance(order, dict):
-                raise Refused("an order is a JSON object")
-            if order.get("verb") == "down":
+            order = _order_of(line)
+            if order["verb"] == "down":
                 self.is_to_end = True
                 del self._open[connection]
                 self._leaving.append(connection)
                 return
-            answer = {"done": obey(order)}
-        except (Refused, ValueError) as refused:
-            answer = {"refused": str(refused)}
-        _answer(connection, answer)
-        self._drop(connection)
+            done = obey(order)
+        except Refused as refused:
+            self._refuse(connection, str(refused))
+        except Exception as failed:  # noqa: BLE001 the boundary between one order and the whole cluster
+            self._refuse(connection, f"the order failed: {failed or type(failed).__name__}")
+        else:
+            _answer(connection, {"done": done})
+            self._drop(connection)
 
 
 def order(directory: Path, seconds: float | None = ANSWER_SECONDS, **fields: Any) -> str:
@@ -145,7 +158,7 @@ def order(directory: Path, seconds: float | None = ANSWER_SECONDS, **fields: Any
             raise Refused(f"{path} is served by another user's process: it is not trusted")
         try:
             connection.sendall(json.dumps(fields).encode() + b"\n")
-            answer = json.loads(_whole(connection) or b"{}")
+            answer = _answer_of(_whole(connection))
         except TimeoutError as late:
             raise Refused(f"`highwater up` on {directory} has not answered within {seconds:g} s") from late
         except ConnectionError:
@@ -155,11 +168,31 @@ def order(directory: Path, seconds: float | None = ANSWER_SECONDS, **fields: Any
     raise Refused(str(answer.get("refused", f"`highwater up` on {directory} ended before it answered")))
 
 
+def _order_of(line: bytes) -> dict[str, Any]:
+    """Raises Refused."""
+    try:
+        order = json.loads(line.decode())
+    except (ValueError, RecursionError) as wrong:
+        raise Refused(f"an order is one line of JSON in UTF-8: {wrong}") from wrong
+    if not isinstance(order, dict) or not isinstance(order.get("verb"), str):
+        raise Refused('an order is a JSON object with a "verb", which is a string')
+    return order
+
+
 def _whole(connection: socket.socket) -> bytes:
     heard = b""
     while data := connection.recv(MOST_BYTES):
         heard += data
     return heard
+
+
+def _answer_of(line: bytes) -> dict[str, Any]:
+    """Empty if `up` ended before it had answered."""
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _answer(connection: socket.socket, answer: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import signal
@@ -73,6 +74,7 @@ class LocalCluster:
         for process in self.members:
             process.pid_file.unlink(missing_ok=True)
         self._orders = NodeOrders(self._layout.members, self.members)
+        self._has_stale_nodes = False
 
     @property
     def lock_path(self) -> Path:
@@ -187,6 +189,13 @@ class LocalCluster:
         nodes = {"cluster_id": self._layout.cluster_id, "nodes": [member.describe() for member in self.members]}
         write_durably(self._directory.path / NODES, json.dumps(nodes, indent=2))
 
+    def _rewrite_nodes(self) -> None:
+        """A disk that is full does not end the cluster: `watch` tries again."""
+        self._has_stale_nodes = True
+        with contextlib.suppress(OSError):
+            self.write_nodes()
+            self._has_stale_nodes = False
+
     def watch(self, pause: Pause, report: Callable[[str], None]) -> Iterator[tuple[NodeProcess, str]]:
         """Yields what happens to the nodes, until the cluster shall end."""
         down: set[int] = set()
@@ -196,7 +205,7 @@ class LocalCluster:
                 report(line)
             for member in self.members:
                 if member.look():
-                    self.write_nodes()
+                    self._has_stale_nodes = True
                 if not member.is_alive and member.id not in down:
                     yield member, "died"
                     if member.is_alive:  # it was started again meanwhile: if it dies at once, that is news, too
@@ -206,10 +215,12 @@ class LocalCluster:
                 elif member.is_alive and member.id in down:
                     down.discard(member.id)
                     yield member, "is back"
+            if self._has_stale_nodes:
+                self._rewrite_nodes()
 
     def restart(self, member: NodeProcess) -> None:
         self.fork(member).close()
-        self.write_nodes()
+        self._rewrite_nodes()
 
     def launch(self, member: NodeProcess) -> None:
         """As `restart`, but as a new process, which takes a second longer: this one may have threads and open pipes,
@@ -218,7 +229,7 @@ class LocalCluster:
         member.launch(steering.hand_over(steered))
         steered.close()
         self._orders.forked(member.id, member.pid, steering)
-        self.write_nodes()
+        self._rewrite_nodes()
 
     def obey(self, order: dict[str, Any]) -> str:
         """Carries out an order as the control socket takes them. Raises Refused."""

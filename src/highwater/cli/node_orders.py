@@ -18,6 +18,15 @@ from highwater.model import NodeId
 SIGNAL_SECONDS: Final = 10.0
 LINK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.005
+_NODES: Final = '"nodes", a list of numbers'
+NEEDS: Final = {
+    "kill": _NODES,
+    "pause": _NODES,
+    "resume": _NODES,
+    "cut": '"nodes", two numbers, and "one_way", true or false',
+    "slow": '"nodes", two numbers, and "ms", a number',
+}
+"""The fields of an order, for one that lacks them."""
 
 
 class NodeOrders:
@@ -60,12 +69,14 @@ class NodeOrders:
             case {"verb": "resume", "nodes": [*nodes]}:
                 return self._resume(self._named(nodes))
             case {"verb": "cut", "nodes": [one, other], "one_way": bool(one_way)}:
-                return self._cut(self._named([one, other]), one_way)
-            case {"verb": "slow", "nodes": [one, other], "ms": int(ms) | float(ms)}:
-                return self._slow(self._named([one, other]), ms)
+                return self._cut(self._named([one]) + self._named([other]), one_way)
+            case {"verb": "slow", "nodes": [one, other], "ms": int(ms) | float(ms)} if not isinstance(ms, bool):
+                return self._slow(self._named([one]) + self._named([other]), ms)
             case {"verb": "heal"}:
                 self.heal()
                 return "all links are healed"
+            case {"verb": "kill" | "pause" | "resume" | "cut" | "slow" as verb}:
+                raise Refused(f"the order {verb} lacks a field, or one is of another type: it needs {NEEDS[verb]}")
         raise Refused(f"no such order: {order.get('verb')}")
 
     def dead(self, nodes: object) -> list[NodeProcess]:
@@ -85,10 +96,12 @@ class NodeOrders:
     def _named(self, nodes: Sequence[object]) -> list[NodeProcess]:
         named = []
         for node in nodes:
-            process = self._processes.get(NodeId(node)) if isinstance(node, int) else None
+            process = self._processes.get(NodeId(node)) if type(node) is int else None  # no bool, which is an int, too
             if process is None:
                 there = ", ".join(map(str, self._processes))
-                raise Refused(f"there is no node {node}: the nodes are {there}")
+                raise Refused(f"there is no node {str(node)[:20]}: the nodes are {there}")
+            if process in named:
+                raise Refused(f"node {node} is named twice")
             named.append(process)
         return named
 
@@ -149,7 +162,7 @@ class NodeOrders:
                 )
         try:
             change()
-        except ValueError as wrong:
+        except (ValueError, OverflowError) as wrong:
             raise Refused(str(wrong)) from wrong
         sent = [(node, self._send(node)) for node in self._steerings]
         for node, number in sent:
