@@ -127,13 +127,6 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F963",
-        f"{_SOCKET}::test_an_order_with_fields_that_cannot_be_meant_is_refused",
-        "src/highwater/cluster/links.py",
-        "if not 0 <= seconds <= MOST_SECONDS:",
-        'if not 0 <= seconds < float("inf"):',
-    ),
-    Mutation(
-        "F963",
         f"{_SOCKET}::test_a_full_disk_keeps_nodes_json_as_it_was_and_ends_no_cluster",
         "src/highwater/cli/local_cluster.py",
         "with contextlib.suppress(OSError):",

@@ -169,7 +169,7 @@ def test_what_a_refusal_quotes_is_cut(served: Served) -> None:
         ({"verb": "slow", "nodes": [1, 2], "ms": True}, '"ms", a number'),
         ({"verb": "slow", "nodes": [1, 2], "ms": "5"}, '"ms", a number'),
         ({"verb": "slow", "nodes": [1, 2], "ms": 10**400}, "too large"),
-        ({"verb": "slow", "nodes": [1, 2], "ms": 1e300}, "cannot be slower by 1e+300 ms: from 0 to 3.6e+06 ms"),
+        ({"verb": "slow", "nodes": [1, 2], "ms": -1}, "cannot be slower by -1 ms"),
         ({"verb": "kill", "nodes": [True]}, "there is no node True: the nodes are 1, 2"),
         ({"verb": "kill", "nodes": [1, 1]}, "node 1 is named twice"),
         ({"verb": "start", "nodes": [2, 1, 2]}, "node 2 is named twice"),
