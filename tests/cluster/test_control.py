@@ -124,6 +124,9 @@ def test_a_paused_node_stands_still_until_it_is_resumed(stage: Stage) -> None:
     assert state(stage, 2) == "T"
     code, output = try_order(stage, "pause", "2")
     assert code == 1 and "node 2 is paused already: `highwater resume 2`" in output
+    code, output = try_order(stage, "status")
+    told = next(line for line in output.splitlines() if line.startswith("Node 2 is paused: "))
+    assert code == 0 and f"`highwater resume 2 --data-dir {stage.directory}`" in told
     assert order(stage, "resume", "2") == "node 2 goes on"
     assert state(stage, 2) != "T"
     code, output = try_order(stage, "resume", "2")
@@ -245,6 +248,7 @@ def test_garbage_and_silence_on_the_socket_stop_nobody_elses_order(stage: Stage,
 def test_a_node_that_was_killed_starts_again_as_one_whose_links_can_be_cut(stage: Stage) -> None:
     assert order(stage, "kill", "2") == "node 2 is dead"
     wait_until(lambda: isr(stage) == {1, 3}, "it left the ISR")
+    assert f"Node 2 is dead: `highwater start 2 --data-dir {stage.directory}`" in try_order(stage, "status")[1]
     assert order(stage, "start", "2") == "node 2 starts again"
     wait_until(lambda: is_whole(stage), "it is back")
     code, output = try_order(stage, "start", "2")

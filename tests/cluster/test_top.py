@@ -31,7 +31,7 @@ def test_a_node_that_stops_answering_is_shown_and_q_leaves_a_sane_terminal(stage
         terminal.until("3 of 3 brokers, 1 partition, all in sync", "watched-0", "1★", "q quit")
         stage.pause(3)
         terminal.type("j")
-        terminal.until("no answer at", "1 of 3 voters is down")
+        terminal.until("paused: highwater resume 3", "1 of 3 voters is down")
         stage.resume(3)
         terminal.type("i")
         terminal.until("3 of 3 brokers")

@@ -15,6 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
+from highwater.cli.silent_nodes import remedies
 from highwater.cli.status_answers import addresses_of, ask_all
 from highwater.cli.status_partitions import PartitionList
 from highwater.cli.status_quorum import full_disks, lost_voters, quorum_trouble, voters_of
@@ -39,7 +40,8 @@ def show(answers: list[Answer], topic: str | None, last: int, internal: bool = F
     disks = full_disks(answers)
     verdict = verdict_of(answers, len(disks))
     parts: list[RenderableType] = [f"[bold {'green' if verdict.is_well else 'red'}]{escape(verdict.text)}[/]"]
-    parts += [f"[red]{escape(trouble)}[/red]" for trouble in (*troubles(answers, topic), *disks)]
+    silent = [remedy.told(node) for node, remedy in remedies(answers).items()]
+    parts += [f"[red]{escape(trouble)}[/red]" for trouble in (*troubles(answers, topic), *silent, *disks)]
     rows = PartitionList(led(shown), unled(shown), leaderless(answers, topic, internal))
     parts += [nodes(answers), *([rows] if rows.rows else [])]
     parts += [] if topic is not None or internal else internal_lines(answers)

@@ -14,6 +14,8 @@ from highwater.cli.status_topics import Answer, Part, partitions
 
 def nodes(answers: Sequence[Answer]) -> Table:
     table = _table("Nodes", "node", "standing", "quorum", "leader", "epoch", "metadata offset")
+    for column in table.columns:
+        column.overflow = "fold"  # an address has no place to break, and none of it may be missing
     for address, status in answers:
         if status is None:
             table.add_row(address.node, f"[red]no answer[/red] at {address.http}", "", "", "", "")

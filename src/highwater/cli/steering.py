@@ -142,9 +142,17 @@ class Steering:
 
 def is_stopped(pid: int) -> bool:
     """Whether the process stands still, by SIGSTOP or a terminal."""
+    return _state(pid) in (b"T", b"t")
+
+
+def has_ended(pid: int) -> bool:
+    """Whether there is no such process, or only its exit code is left."""
+    return _state(pid) in (b"", b"Z", b"X")
+
+
+def _state(pid: int) -> bytes:
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            state = os.read(file.fileno(), 4096).rpartition(b")")[2].split()[0]
+            return os.read(file.fileno(), 4096).rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
-        return False
-    return state in (b"T", b"t")
+        return b""

@@ -17,6 +17,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from highwater.cli.keys import Keys
+from highwater.cli.silent_nodes import remedies
 from highwater.cli.status_answers import addresses_of, ask
 from highwater.cli.status_topics import Address, Answer, Status
 from highwater.cli.status_verdict import led
@@ -120,6 +121,7 @@ class ClusterWatch:
         with contextlib.suppress(click.ClickException):  # between two runs of `up` there is no list of nodes
             self.follow()
         view.answers = [(each.address, each.status) for each in self._nodes]
+        view.remedies = remedies(view.answers)
         view.groups = [group for each in self._nodes for group in each.groups]
         view.rates = self._rates.of(view.answers, time.monotonic())
         view.clock = time.strftime("%H:%M:%S")

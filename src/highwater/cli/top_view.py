@@ -11,6 +11,7 @@ from rich.text import Text
 
 from highwater.broker.internal_topics import is_internal
 from highwater.cli.replica_bar import DEAD, LEADER, OUT, bar, window_for
+from highwater.cli.silent_nodes import Remedy
 from highwater.cli.status_quorum import is_observer
 from highwater.cli.status_topics import Answer, Part, leaderless, partitions
 from highwater.cli.status_verdict import led, unled, verdict_of
@@ -39,11 +40,13 @@ class TopView:
     scroll: int = 0
     shows_internal: bool = False
     clock: str = ""
+    remedies: Mapping[str, Remedy] = field(default_factory=dict)
+    """By node: for those that do not answer, where it is known what helps."""
 
 
 def screenful(view: TopView, width: int, height: int) -> list[Text]:
     """Exactly `height` lines. Partitions have the room that brokers and groups leave."""
-    top = [_head(view, width), *_verdict(view, width), *_brokers(view.answers, width)]
+    top = [_head(view, width), *_verdict(view, width), *_brokers(view, width)]
     groups = _groups(view.groups)
     rows = _partitions(view, width)
     room = max(1, height - len(top) - len(groups) - 1)
@@ -76,13 +79,15 @@ def _verdict(view: TopView, width: int) -> list[Text]:
     return [Text(line, style) for line in wrap(verdict.text, width)]
 
 
-def _brokers(answers: Sequence[Answer], width: int) -> Iterator[Text]:
+def _brokers(view: TopView, width: int) -> Iterator[Text]:
     is_wide = width >= NARROW
     head = f"{'node':<7}{'standing':<12}{'quorum':<12}{'leads':>7}{'replicas':>10}"
     yield Text(f"{head}{'bytes':>18}" if is_wide else head, "dim")
-    for address, status in answers:
+    for address, status in view.answers:
         if status is None:
-            yield Text(f"{address.node:<7}no answer at {address.http}", DEAD)
+            remedy = view.remedies.get(address.node)
+            why = f"no answer at {address.http}" if remedy is None else f"{remedy.standing}: {remedy.command}"
+            yield Text(f"{address.node:<7}{why}", DEAD)
             continue
         rows = status.get("partitions", ())
         leads = sum(row["role"] == "leader" for row in rows)
@@ -172,5 +177,7 @@ def _name(part: Part) -> str:
 
 
 def _by_trouble(part: Part) -> tuple[int, str, int]:
-    is_short = len(part.get("isr", ())) < len(part["replicas"])
-    return -1 if is_short else 0, part["topic"], part["partition"]
+    """What cannot be written with acks=all before what only lacks replicas."""
+    members = len(part.get("isr", ()))
+    rank = -2 if members < part.get("min_isr", 0) else -1 if members < len(part["replicas"]) else 0
+    return rank, part["topic"], part["partition"]

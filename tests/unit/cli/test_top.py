@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from highwater.cli import main
+from highwater.cli.silent_nodes import Remedy
 from highwater.cli.status_topics import Address, Answer
 from highwater.cli.top import Rates, group_lags
 from highwater.cli.top_view import GroupLag, TopView, screenful
@@ -52,6 +53,18 @@ def test_every_line_fits_and_the_screen_is_full(width: int, height: int) -> None
     console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
     assert all(len(console.render_lines(line)) == 1 for line in lines)
     assert all(line.cell_len <= width for line in lines)
+
+
+def test_a_node_that_up_can_start_has_the_command_in_its_row() -> None:
+    text = [line.plain for line in screenful(view(remedies={"3": Remedy("dead", "highwater start 3", "")}), 60, 24)]
+    assert "3      dead: highwater start 3" in text and not any("no answer" in line for line in text)
+
+
+def test_what_cannot_be_written_comes_before_what_only_lacks_a_replica() -> None:
+    short, blocked = row("a", 0, isr=(1, 2)), row("z", 0, isr=(1, 2), min_isr=3)
+    lines = [line.plain for line in screenful(TopView([node(1, short, row("b", 0), blocked)]), 100, 24)]
+    named = [line.split()[0] for line in lines if line.split() and line.split()[0] in ("a-0", "b-0", "z-0")]
+    assert named == ["z-0", "a-0", "b-0"]
 
 
 def test_trouble_comes_first_with_marks_that_need_no_colour() -> None:
