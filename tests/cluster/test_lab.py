@@ -21,6 +21,10 @@ from highwater.lab.catalogue import EXPERIMENTS
 from highwater.lab.drawing import drawn
 from highwater.lab.frame import LANGUAGES, Frame, Read, Recording, Words, recorded
 from highwater.lab.history import leader_of, parts_at
+from highwater.lab.strip import Scale
+
+BESIDE_A_STRIP = 8
+"""Columns of borders and paddings."""
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +82,26 @@ def test_both_languages_tell_the_same_numbers_and_nothing_is_wider_than_the_page
                 text = as_text(frame, 1, len(recording.frames), language, width)
                 assert {columns(line) for line in text.splitlines()} == {width}
                 assert frame.title.told(language, frame.facts) in text.splitlines()[0], "a title is cut off"
+                scale = Scale(frame.lanes, width - BESIDE_A_STRIP)
                 for lane in frame.lanes:
+                    assert scale.strip(lane).plain in text, "a strip is cut off"
                     assert str(lane.log_end) in text and str(lane.high_watermark) in text
                 for heading, content in frame.files:
                     shown = heading.told(language, {}) if isinstance(heading, Words) else heading
                     assert all(line in text for line in (shown, *content.splitlines())), "a line is broken"
     assert any("가" <= letter <= "힣" for letter in recording.title.ko)
+
+
+def test_what_texts_have_wrong_is_named_with_what_is_so(run: Callable[[str], Recording]) -> None:
+    named = {
+        "segments-and-compaction": ("retention.ms is 604800000 ms", "604800000ms"),
+        "leader-killed": ("not from ZooKeeper", "주키퍼가 아니라"),
+        "racks-and-followers": ("consumers read from leaders only", "리더에서만 읽고"),
+    }
+    for name, words in named.items():
+        [wrong] = [frame for frame in run(name).frames if frame.kind == "mistake"]
+        for language, word in zip(LANGUAGES, words, strict=True):
+            assert word in wrong.text.told(language, wrong.facts), name
 
 
 PARTICLE = re.compile(r"\{(\w+)\}(을|를|은|는|이|가|과|와|으로|로|이라고|라고)(?=[ ,.]|$)")

@@ -10,7 +10,7 @@ import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_order import hash_map_order, string_hash
-from highwater.cli.output import output_option, print_json, suggest, suggest_setting
+from highwater.cli.output import LIKELY, output_option, print_json, suggest, suggest_setting
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import exclude, fail, given, misuse, tool
 from highwater.client.admin import Admin, ConfigSource, ResourceType
@@ -33,8 +33,6 @@ ENTITY_TYPES = (
     "broker-loggers",
 )
 SUPPORTED = ("topics", "brokers")
-LIKE_A_SETTING = 0.9
-"""How much an unknown name of a broker's setting must be like a known one to be taken for a mistake."""
 SHORTHANDS = {
     "topic": "topics",
     "client": "clients",
@@ -188,7 +186,7 @@ def _alter(admin: Admin, kind: str, name: str, context: click.Context) -> None:
     delete = [key.strip() for text in options["delete_config"] for key in text.split(",")]
     if kind == "brokers":
         # A broker takes any name, as Kafka's does: it may be a setting of a plugin.
-        suggest_setting((key for key in put if not is_unsupported(key)), SETTINGS, LIKE_A_SETTING)
+        suggest_setting((key for key in put if not is_unsupported(key)), SETTINGS, LIKELY)
     try:
         admin.alter_configs(_resource(kind), name, put=put, delete=delete)
     except KafkaError as error:

@@ -12,8 +12,9 @@ import click
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.group_reading import GroupReading
 from highwater.cli.missing_topic import warn_if_missing
+from highwater.cli.output import LIKELY, suggest_setting
 from highwater.cli.properties import load_properties, open_client, pairs
-from highwater.cli.record_formatter import DEFAULT, SILENT, RecordFormatter
+from highwater.cli.record_formatter import DEFAULT, PROPERTIES, SILENT, RecordFormatter
 from highwater.cli.tool import exactly_one, fail, given, misuse, tool
 from highwater.cli.topic_filter import TopicFilter
 from highwater.client.admin import Admin
@@ -183,7 +184,9 @@ def _formatter(context: click.Context) -> RecordFormatter | None:
     for option in ("key_deserializer", "value_deserializer"):
         if params[option]:
             properties[option.replace("_", ".")] = params[option]
-    properties.update(pairs(params["formatter_property"] + params["property"]))
+    named = pairs(params["formatter_property"] + params["property"])
+    suggest_setting(named, PROPERTIES, LIKELY)
+    properties.update(named)
     return RecordFormatter(properties)
 
 

@@ -10,8 +10,9 @@ import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.interrupt import Interrupt
-from highwater.cli.line_reader import LineReader, LineRecord, lines
+from highwater.cli.line_reader import PROPERTIES, LineReader, LineRecord, lines
 from highwater.cli.missing_topic import warn_if_missing
+from highwater.cli.output import LIKELY, suggest_setting
 from highwater.cli.properties import load_properties, number, open_client, pairs
 from highwater.cli.tool import EXIT_CODE, fail, given, misuse, require, tool
 from highwater.client.client import Client, parse_bootstrap_servers
@@ -78,12 +79,9 @@ def command(context: click.Context, **options: object) -> None:
     reader_file = params["reader_config"]
     try:
         settings = producer_settings(context)
-        reader = LineReader(
-            {
-                **(load_properties(reader_file) if reader_file else {}),
-                **pairs(params["reader_property"] + params["property"]),
-            }
-        )
+        named = pairs(params["reader_property"] + params["property"])
+        suggest_setting(named, PROPERTIES, LIKELY)
+        reader = LineReader({**(load_properties(reader_file) if reader_file else {}), **named})
         client_settings = {**settings, "default.api.timeout.ms": settings.get("delivery.timeout.ms", "120000")}
         with open_client(
             params["bootstrap_server"],

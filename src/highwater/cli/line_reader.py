@@ -19,6 +19,12 @@ class LineRecord(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
+PROPERTIES = (
+    *("parse.key", "parse.headers", "key.separator", "ignore.error", "null.marker"),
+    *("headers.delimiter", "headers.separator", "headers.key.separator"),
+)
+
+
 class LineReader:
     """Splits a line into headers, key and value as the reader properties say. Raises ValueError, as `parse` does."""
 

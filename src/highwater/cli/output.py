@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+LIKELY = 0.9
+"""How much an unknown name must be like a known one to be taken for a mistake where other names are taken, too."""
+
 Decorated = Callable[..., Any]
 
 

@@ -197,8 +197,8 @@ class Run:
     def unfinished(self) -> str:
         """Said if the run ends before its end."""
         return (
-            f"Ended with {self._stored} of {self._records} records acknowledged; of the others it is unknown which are "
-            "stored"
+            f"Ended with {self._stored} of {self._records} records acknowledged; those that were on their way may be "
+            "stored or not"
         )
 
     def send(self, payloads: Iterator[bytes]) -> None:

@@ -12,6 +12,12 @@ SILENT = "org.apache.kafka.tools.consumer.NoOpMessageFormatter"
 PRINTED = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")
 """The columns in their order; `print.<name>` turns one on or off."""
 
+PROPERTIES = (
+    *(f"print.{name}" for name in PRINTED),
+    *("key.separator", "line.separator", "headers.separator", "null.literal"),
+    *("key.deserializer", "value.deserializer", "headers.deserializer"),
+)
+
 _SERIALIZATION = "org.apache.kafka.common.serialization."
 Deserializer = Callable[[bytes], bytes]
 

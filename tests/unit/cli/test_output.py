@@ -87,6 +87,8 @@ def test_settings_offsets_and_the_quorum_are_described_as_json(bootstrap: str) -
         ("topics create late --config retention.mss=4", "retention.ms"),
         ("configs alter orders --add-config min.insync.replica=2", "min.insync.replicas"),
         ("configs alter --broker 1 --add-config num.io.thread=4", "num.io.threads"),
+        ("console-consumer --topic orders --timeout-ms 1 --formatter-property print.keys=true", "print.key"),
+        ("console-producer --topic orders --reader-property parse.keys=true", "parse.key"),
     ],
 )
 def test_a_name_that_is_nearly_right_is_suggested_on_stderr(bootstrap: str, line: str, meant: str) -> None:
@@ -100,6 +102,7 @@ def test_a_name_that_is_nearly_right_is_suggested_on_stderr(bootstrap: str, line
     [
         "configs alter --broker 1 --add-config my.plugin.threads=4,log.retention.ms=1000",
         "topics create fine --config retention.ms=4000",
+        "console-consumer --topic orders --timeout-ms 1 --formatter-property my.own=1",
     ],
 )
 def test_a_setting_that_is_right_or_foreign_is_not_taken_for_a_mistake(bootstrap: str, line: str) -> None:
