@@ -201,7 +201,7 @@ class Scrape:
     def _samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
         found: dict[str, list[tuple[dict[str, str], float]]] = {}
         for family in text_string_to_metric_families(text):
-            assert family.type in ("gauge", "counter") and family.documentation, family.name
+            assert family.type in ("gauge", "counter", "histogram") and family.documentation, family.name
             for sample in family.samples:
                 found.setdefault(sample.name, []).append((sample.labels, sample.value))
         return found

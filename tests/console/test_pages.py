@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -72,6 +73,27 @@ def feed(watched: Watched, topic: str) -> Iterator[None]:
                 producer.send(TopicPartition(topic, 0), [(now(), None, b"moving", [])])
 
     thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(60)
+
+
+@contextmanager
+def following(watched: Watched, topic: str) -> Iterator[None]:
+    """A consumer that reads what arrives, until it is left."""
+    over = threading.Event()
+
+    def read() -> None:
+        with watched.stage.client() as client:
+            consumer = Consumer(client)
+            consumer.assign({TopicPartition(topic, 0): 0})
+            while not over.is_set():
+                consumer.poll(0.2)
+
+    thread = threading.Thread(target=read, daemon=True)
     thread.start()
     try:
         yield
@@ -245,10 +267,17 @@ def test_a_range_is_replayed_into_another_topic_with_keys_headers_and_times(view
     assert [(each.timestamp, each.key, each.value, list(each.headers)) for each in found] == rows[2:6]
 
 
-def test_the_health_page_tells_free_disk_space_and_marks_latencies_as_not_told(viewer: Viewer) -> None:
+def test_the_health_page_tells_free_disk_space_and_the_latency_of_produce_and_fetch(
+    viewer: Viewer, watched: Watched
+) -> None:
     page = viewer.open("/", ".verdict")
     page.wait_for_selector("[data-tile='On disk']:has-text('free on')")
-    assert "produce, fetch: not told" in page.locator("[data-tile='Latency']").inner_text()
+    watched.stage.create_topic("timed", 1, 3)
+    with feed(watched, "timed"), following(watched, "timed"):
+        tile = page.locator("[data-tile='Latency']")
+        expect(tile.locator(".figure")).to_have_text(re.compile(r"^[0-9.,]+ · [0-9.,]+ ms$"))
+        expect(tile).to_contain_text("99 of 100 are faster, on the slowest node")
+        expect(page.locator("tr [data-fact='latency']", has_text=re.compile("[0-9] · [0-9]"))).not_to_have_count(0)
 
 
 def test_the_list_of_topics_says_how_long_each_is_kept(viewer: Viewer, watched: Watched) -> None:

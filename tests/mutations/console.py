@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutations.mutation import Mutation
 
+_LATENCY = "tests/unit/broker/test_latency.py"
 _ODD = "tests/unit/console/test_odd_requests.py"
 _DISCOVERY = "tests/unit/console/test_discovery.py"
 
@@ -63,5 +64,26 @@ MUTATIONS: list[Mutation] = [
         "src/highwater/console/requests.py",
         "first = list(islice(records, 1))",
         "first = islice(records, 1)",
+    ),
+    Mutation(
+        "F944",
+        f"{_LATENCY}::test_a_fetch_that_waits_for_records_is_counted_from_the_moment_they_are_there",
+        "src/highwater/broker/waiting_fetch.py",
+        "if not self._locating:\nself._since = None",
+        "pass",
+    ),
+    Mutation(
+        "F944",
+        f"{_LATENCY}::test_the_time_in_which_a_position_is_looked_up_on_disk_counts",
+        "src/highwater/broker/waiting_fetch.py",
+        "if not self._locating:\nself._since = None",
+        "self._since = None",
+    ),
+    Mutation(
+        "F944",
+        "tests/unit/console/test_latency.py::test_only_the_last_minute_counts",
+        "src/highwater/console/latency.py",
+        "readings.popleft()",
+        "break",
     ),
 ]

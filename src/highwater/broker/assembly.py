@@ -16,6 +16,7 @@ from highwater.broker.doubts import Doubts
 from highwater.broker.follower_fetches import FollowerFetches
 from highwater.broker.groups import GroupCoordinator
 from highwater.broker.isr_changes import IsrChanges
+from highwater.broker.latency import Latencies
 from highwater.broker.lifecycle import Lifecycle
 from highwater.broker.producer_ids import ProducerIds
 from highwater.broker.throttles import Throttles
@@ -83,6 +84,7 @@ def assemble(
         throttles=throttles,
         sessions=_sessions(world, config),
         follower_fetches=FollowerFetches(clock.monotonic),
+        latencies=Latencies(clock.monotonic),
         producer_ids=ProducerIds(node_id, controller, broker_epoch, clock.monotonic),
         auto_creation=AutoCreation(world, controller, lambda: _request_timeout(metadata.config), metadata.knows_topic),
         topic_rows=TopicRows(),

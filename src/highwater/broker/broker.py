@@ -12,6 +12,7 @@ from highwater.broker.directories import ReplicaDirectories
 from highwater.broker.doubts import Doubts
 from highwater.broker.follower_fetches import FollowerFetches
 from highwater.broker.groups import GroupCoordinator
+from highwater.broker.latency import Latencies
 from highwater.broker.lifecycle import Lifecycle
 from highwater.broker.producer_ids import ProducerIds
 from highwater.broker.throttles import Throttles
@@ -50,6 +51,7 @@ class Broker:
     throttles: Throttles
     sessions: FetchSessions
     follower_fetches: FollowerFetches
+    latencies: Latencies
     producer_ids: ProducerIds
     auto_creation: AutoCreation
     topic_rows: TopicRows

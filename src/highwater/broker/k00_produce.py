@@ -184,12 +184,13 @@ def _failed(
 class _Answer:
     """One response. It is sent when all its partitions have committed, or when its time is over."""
 
-    __slots__ = ("_begun", "_deadline", "_left", "_sent", "acks", "broker", "ctx", "topics")
+    __slots__ = ("_begun", "_deadline", "_left", "_sent", "_since", "acks", "broker", "ctx", "topics")
 
     def __init__(self, broker: Broker, ctx: RequestContext, acks: int) -> None:
         self.broker = broker
         self.ctx = ctx
         self.acks = acks
+        self._since = broker.latencies.now()
         self.topics: list[tuple[str | Uuid, list[Row]]] = []
         self._left: dict[tuple[int, int], list[Row]] = {}
         self._deadline: Deadline | None = None
@@ -245,6 +246,8 @@ class _Answer:
         self._sent = True
         if self._deadline is not None:
             self._deadline.cancel()
+        latencies = self.broker.latencies
+        latencies.produce.note(latencies.now() - self._since)
         if self.acks == 0:
             if any(row[1] for _, rows in self.topics for row in rows):
                 self.ctx.slot.close_connection()

@@ -33,6 +33,7 @@ class BrokerMetrics:
         yield from self._followers(led)
         kept = self._broker.groups.kept
         yield gauge("highwater_groups_kept_bytes", "Memory of the groups and offsets coordinated here.", kept)
+        yield from self._broker.latencies.families()
         yield from self._cluster()
         yield from cleaner_families(self._broker, hosted)
 

@@ -46,6 +46,7 @@ class WaitingFetch:
         "_min_bytes",
         "_reading",
         "_resting",
+        "_since",
         "_woken",
         "broker",
         "ctx",
@@ -77,6 +78,8 @@ class WaitingFetch:
         self._locating = 0
         self._resting = False
         """It looks again when its throttle lets more bytes pass."""
+        self._since: float | None = None
+        """Since when it could be answered. None while it waits for records."""
         self._reading = self._again = self._late = False
         """A long read takes several turns (`_reading`). Meanwhile there may be news (`_again`), or its time may be over
         (`_late`)."""
@@ -103,6 +106,8 @@ class WaitingFetch:
 
     def look(self, at_once: bool) -> None:
         self._hurried = at_once
+        if self._since is None:
+            self._since = self.broker.latencies.now()
         if self._reading:
             self._again = True
         else:
@@ -129,6 +134,11 @@ class WaitingFetch:
         if self._deadline is None and self.request.max_wait_ms > 0:
             wait_ms = min(self.request.max_wait_ms, MAX_WAIT_MS)
             self._deadline = self.broker.deadlines.add(wait_ms / 1000, self._expire)
+
+    def _await_news(self) -> None:
+        self._await()
+        if not self._locating:
+            self._since = None
 
     def hang_up(self) -> None:
         if self.session.on_mark == self._wake:
@@ -175,7 +185,7 @@ class WaitingFetch:
             for entry, row in rows.items():
                 if self._is_news(entry, row):
                     self.session.dirty[entry] = None
-            self._await()
+            self._await_news()
             if self.reader.throttle is not None and any(row.is_passing for row in rows.values()):
                 self._look_after(self.reader.throttle.seconds_left)
             if self._again:
@@ -213,6 +223,8 @@ class WaitingFetch:
     def _wake(self) -> None:
         if not self._woken:
             self._woken = True
+            if self._since is None:
+                self._since = self.broker.latencies.now()
             self.broker.world.clock.call_soon(self._retry)
 
     def _retry(self) -> None:
@@ -279,6 +291,9 @@ class WaitingFetch:
         self.ctx.respond_parts(
             (yield from fetch.encode_by_turns(version, self.ctx.throttle_ms, 0, session_id, rows_by_topic, nodes))
         )
+        if self.reader.replica < 0 and self._since is not None:
+            latencies = self.broker.latencies
+            latencies.fetch.note(latencies.now() - self._since)
         if session_id == 0:
             self.broker.sessions.waits_no_more(session)
             session.close()

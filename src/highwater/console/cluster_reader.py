@@ -19,12 +19,13 @@ from highwater.console.group_reader import lags, read_groups
 from highwater.console.kafka_lanes import directories, kafka_lanes
 from highwater.console.lag_history import LagHistory
 from highwater.console.lanes import grid_of, lanes_of
+from highwater.console.latency import Percentiles
 from highwater.console.move_reader import MoveReader
 from highwater.console.mover import Mover
 from highwater.console.node_status import NodeStatus, Status
 from highwater.console.paced import Paced, period
 from highwater.console.pipelines import PipelineReader
-from highwater.console.rates import BYTES_IN, BYTES_OUT, LOG_SIZE, RECORDS_IN, Rates, latencies, totals
+from highwater.console.rates import BYTES_IN, BYTES_OUT, LOG_SIZE, RECORDS_IN, Rates, totals
 from highwater.console.retention import Retention, retentions
 from highwater.console.timeline import Leadership, Timeline
 from highwater.errors import Code, KafkaError
@@ -69,8 +70,7 @@ class ClusterReader:
         self.disks: dict[int, tuple[int, int]] = {}
         """By broker: (bytes in all, bytes free)."""
         self.retentions: dict[str, Retention] = {}
-        self.latencies: dict[str, float] = {}
-        """Milliseconds by API, where /metrics has them."""
+        self.percentiles = Percentiles()
         self.groups: dict[str, dict[str, Any]] = {}
         self.error: str | None = None
         self.bytes_in, self.bytes_out, self.records_in = Rates(), Rates(), Rates()
@@ -199,7 +199,7 @@ class ClusterReader:
             self.bytes_out.note(now, found[BYTES_OUT])
             self.records_in.note(now, found[RECORDS_IN])
             self.sizes = found[LOG_SIZE]
-            self.latencies = latencies(texts.values())
+            self.percentiles.note(now, texts)
             self._ask_space()
         else:
             grown: dict[str, int] = {}
@@ -264,7 +264,7 @@ class ClusterReader:
                 "bytes_in": _rate(self.bytes_in),
                 "bytes_out": _rate(self.bytes_out),
             },
-            "latency": {api: self.latencies.get(api) for api in ("Produce", "Fetch")},
+            "latency": self.percentiles.milliseconds(),
             "disk": str(sum(self.sizes.values())),
             "disks": [
                 {"node": node, "total": str(total), "free": str(free)} for node, (total, free) in self.disks.items()

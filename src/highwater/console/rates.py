@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -14,10 +12,6 @@ BYTES_IN: Final = "kafka_server_brokertopicmetrics_bytesin_total"
 BYTES_OUT: Final = "kafka_server_brokertopicmetrics_bytesout_total"
 RECORDS_IN: Final = "kafka_server_brokertopicmetrics_messagesin_total"
 LOG_SIZE: Final = "kafka_log_log_size"
-_LATENCY: Final = re.compile(
-    r'^kafka_network_requestmetrics_totaltimems\{(?=[^}]*quantile="0\.99")[^}]*request="(\w+)"[^}]*\} (\S+)$',
-    re.MULTILINE,
-)
 WANTED: Final = (BYTES_IN, BYTES_OUT, RECORDS_IN, LOG_SIZE)
 
 
@@ -32,16 +26,6 @@ def samples(text: str) -> Iterator[tuple[str, str, int]]:
             key, _, quoted = label.partition("=")
             if key == "topic":
                 yield name, quoted.strip('"'), int(float(value))
-
-
-def latencies(texts: Iterable[str | None]) -> dict[str, float]:
-    """The slowest node's 99th percentile by API, in milliseconds; empty where no node reports it."""
-    found: dict[str, float] = {}
-    for text in texts:
-        for api, value in _LATENCY.findall(text or ""):
-            with contextlib.suppress(ValueError):
-                found[api] = max(found.get(api, 0.0), float(value))
-    return found
 
 
 def totals(texts: Iterable[str | None]) -> dict[str, dict[str, int]]:

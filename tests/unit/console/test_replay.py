@@ -1,4 +1,4 @@
-"""Ranges to replay, as the page sends them, and latencies as /metrics has them."""
+"""Ranges to replay, as the page sends them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from highwater.console.given import BadQuestion
-from highwater.console.rates import latencies
 from highwater.console.replay import MOST_OFFSETS, Range, replay_command
 
 ORDER = {"to": "copy", "partition": "0", "from": "9007199254740993", "until": "9007199254740995"}
@@ -35,9 +34,3 @@ def test_offsets_of_64_bits_stay_what_they_are() -> None:
 def test_what_is_no_range_into_another_topic_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(BadQuestion):
         Range.of("t", {**ORDER, **change})
-
-
-def test_the_slowest_nodes_latency_is_taken_and_none_is_made_up() -> None:
-    line = 'kafka_network_requestmetrics_totaltimems{quantile="0.99",request="Produce",} %s\n'
-    assert latencies([line % 3.5, None, line % 12.25]) == {"Produce": 12.25}
-    assert latencies(['kafka_network_requestmetrics_requests_total{request="Produce"} 7\n']) == {}

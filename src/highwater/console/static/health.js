@@ -51,13 +51,16 @@ function tiles(found) {
     latencies(found.latency, kafka), disk(found));
 }
 
-function latencies({ Produce: produce, Fetch: fetch }, kafka) {
-  const told = (value) => (value === null ? "–" : value.toFixed(1));
-  const isTold = produce !== null || fetch !== null;
-  const note = isTold ? "produce, fetch: 99 of 100 are faster" : kafka ? "Kafka does not tell" : "produce, fetch: not told";
-  const figure = isTold ? [told(produce), " · ", told(fetch), h("small", null, " ms")] : "–";
-  return tile("Latency", figure, null, h("span", { class: "soft small" }, note));
+function latencies(found, kafka) {
+  const note = (text) => h("span", { class: "soft small" }, text);
+  if (!found.length) return tile("Latency", "–", null, note(kafka ? "Kafka does not tell" : "produce, fetch: not told"));
+  const slowest = (api) => found.map((each) => each[api]).filter((each) => each !== null).sort((one, other) => other - one)[0];
+  const [produce, fetch] = [slowest("Produce"), slowest("Fetch")];
+  if (produce === undefined && fetch === undefined) return tile("Latency", "–", null, note("produce, fetch: none in the last minute"));
+  return tile("Latency", [milliseconds(produce), " · ", milliseconds(fetch), h("small", null, " ms")], null, note("produce · fetch: 99 of 100 are faster, on the slowest node"));
 }
+
+const milliseconds = (value) => (value === null || value === undefined ? "–" : value < 10 ? value.toFixed(1) : grouped(Math.round(value)));
 
 function disk(found) {
   const known = found.disks.filter((each) => BigInt(each.total) > 0n).sort((one, other) => (BigInt(one.free) < BigInt(other.free) ? -1 : 1));
@@ -69,6 +72,8 @@ function disk(found) {
 }
 
 function nodes(found) {
+  const took = new Map(found.latency.map((each) => [each.node, each]));
+  const within = (node) => (took.has(node) ? `${milliseconds(took.get(node).Produce)} · ${milliseconds(took.get(node).Fetch)}` : "–");
   const rows = found.nodes.map((each) => {
     const row = h("tr", { "data-node": each.id, "data-state": each.state },
       h("td", null, h("b", null, each.id), each.rack ? h("span", { class: "soft" }, ` rack ${each.rack}`) : null),
@@ -78,10 +83,12 @@ function nodes(found) {
         each.is_active_controller ? badge("accent", "active controller") : null)),
       h("td", { class: "number" }, each.leaders === null ? "–" : grouped(each.leaders)),
       h("td", { class: "number wide-only" }, each.partitions === null ? "–" : grouped(each.partitions)),
+      found.latency.length ? h("td", { class: "number wide-only", "data-fact": "latency" }, within(each.id)) : null,
       h("td", { class: "mono wide-only" }, each.address || "–"));
     return row;
   });
-  const columns = [{ name: "Node" }, { name: "State" }, { name: "Roles" }, { name: "Leads", number: true }, { name: "Replicas", number: true, wide: true }, { name: "Address", wide: true }];
+  const columns = [{ name: "Node" }, { name: "State" }, { name: "Roles" }, { name: "Leads", number: true }, { name: "Replicas", number: true, wide: true },
+    ...(found.latency.length ? [{ name: "Produce · fetch, ms", number: true, wide: true }] : []), { name: "Address", wide: true }];
   return panel("Nodes", null, rows.length ? table(columns, rows) : empty("No node is known yet."));
 }
 
