@@ -14,19 +14,14 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from highwater.client import Admin, Client, NewTopic, Producer
-from highwater.client.groups import Groups
+from highwater.client import Producer
 from highwater.model import TopicPartition
-from tests.apache import ApacheKafka
 from tests.cluster.stage import Stage, wait_until
 from tests.console.browser import WAIT_MS, Viewer, viewing
 from tests.console.conftest import Watched
 from tests.console.own_console import own_console
-from tests.console.readable import FAINT, NAMELESS
-from tests.console.test_pages import is_wider_than_the_window
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -131,65 +126,6 @@ def test_however_many_watch_the_lanes_of_a_partition_are_asked_for_five_times_a_
         elapsed = (time.time() * 1000 - begun) / 1000
         # Ages change with each question, so that each question is one event for each viewer.
         assert seen <= elapsed * LANES_IN_A_SECOND + 2
-
-
-KAFKA_PAGES = {
-    "/": ".verdict[data-word='healthy']",
-    "/replication": "td:has-text('console-orders')",
-    "/replication/console-orders": "td:has-text('in sync')",
-    "/replication/console-orders/0": ".lane",
-    "/topics": "td:has-text('console-orders')",
-    "/topics/console-orders/messages": ".records tbody tr",
-    "/topics/console-orders/settings": "[data-setting='retention.ms']",
-    "/groups": "td:has-text('console-readers')",
-    "/groups/console-readers": ".chart",
-    "/move": "tr[data-broker]",
-    "/pipelines": "text=No pipeline is known",
-    "/recordings": "input[type=file]",
-}
-
-
-@pytest.fixture(scope="module")
-def kafka_address(apache_kafka: ApacheKafka) -> Iterator[str]:
-    """The console of an Apache Kafka with records, and with a group that has read some of them."""
-    with Client(apache_kafka.bootstrap) as client:
-        Admin(client).create_topics([NewTopic("console-orders", 2, 1)])
-        Producer(client).send(TopicPartition("console-orders", 0), [(NOW, b"k", b"from apache", [])] * 7)
-        Groups(client).commit("console-readers", {TopicPartition("console-orders", 0): 2})
-    with own_console(apache_kafka.bootstrap) as address:
-        yield address
-
-
-@pytest.mark.parametrize("width, scheme", [(1440, "dark"), (390, "light")])
-def test_every_page_shows_apache_kafka_too(browser: Browser, kafka_address: str, width: int, scheme: str) -> None:
-    with viewing(browser, kafka_address, width=width, scheme=scheme) as viewer:
-        for path, landmark in KAFKA_PAGES.items():
-            page = viewer.open(path, landmark)
-            assert not is_wider_than_the_window(page), f"{path} is cut off at {width}"
-            assert not page.evaluate(NAMELESS) + page.evaluate(FAINT), path
-
-
-def test_what_apache_kafka_does_not_tell_is_marked(browser: Browser, kafka_address: str) -> None:
-    with viewing(browser, kafka_address) as viewer:
-        page = viewer.open("/", KAFKA_PAGES["/"])
-        expect(page.locator(".head")).to_contain_text("Apache Kafka")
-        for tile in ("Below min ISR", "Bytes in", "Bytes out", "Latency"):
-            expect(page.locator(f"[data-tile='{tile}']")).to_contain_text("Kafka does not tell")
-        page = viewer.open("/replication/console-orders/0", ".lane")
-        expect(page.locator("[data-fact='high-watermark'] .figure")).to_have_text("7")
-        expect(page.locator(".lane .figures")).to_contain_text("end 7")
-        for panel in ("Fetches of followers", "What changed here"):
-            expect(page.locator(".panel", has_text=panel)).to_contain_text("Kafka does not tell")
-        page = viewer.open("/topics/console-orders/messages", ".records tbody tr")
-        expect(page.locator(".records tbody tr")).to_have_count(7)
-        assert page.get_by_role("button", name="Produce").count() == 0, "it is read-only"
-        page = viewer.open("/topics", KAFKA_PAGES["/topics"])
-        expect(page.locator("tr", has_text="console-orders").locator("td").last).to_have_text("7 d")
-        page = viewer.open("/groups/console-readers", ".chart")
-        expect(page.locator("h2", has_text="Lag 5")).to_be_visible()
-        page = viewer.open("/move", "tr[data-broker]")
-        page.get_by_role("button", name="Plan a balance").click()
-        expect(page.locator(".banner[data-state='good']")).to_contain_text("nothing to move")
 
 
 def posted(address: str, path: str, body: dict[str, object]) -> tuple[int, str]:

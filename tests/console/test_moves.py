@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from playwright.sync_api import Locator, Page, expect
 
-from playwright.sync_api import Browser, Locator, Page, expect
-
-from highwater.client import Admin, Client, NewTopic, Producer
+from highwater.client import Admin, Producer
 from highwater.client.balance_sight import look
 from highwater.model import TopicPartition
-from tests.apache import ApacheKafka
 from tests.cluster.stage import Stage, wait_until
-from tests.console.browser import WAIT_MS, Viewer, viewing
+from tests.console.browser import WAIT_MS, Viewer
 from tests.console.conftest import Watched
-from tests.console.own_console import own_console
 from tests.console.test_pages import now
 
 expect.set_options(timeout=WAIT_MS)
@@ -127,20 +123,3 @@ def test_a_change_without_the_token_of_the_page_is_refused(viewer: Viewer) -> No
     for verb in ("start", "cancel", "elect", "stop", "unthrottle"):
         answer = viewer.page.request.post(f"{viewer.base}/api/move/{verb}", data={"rows": []})
         assert answer.status == 403, verb
-
-
-def test_a_partition_of_apache_kafka_is_moved_from_the_page(browser: Browser, apache: None, tmp_path: Path) -> None:
-    kafka = ApacheKafka(tmp_path, nodes=2).start()
-    try:
-        with Client(kafka.bootstrap) as client:
-            Admin(client).create_topics([NewTopic("moved", assignment=[[1]])])
-            Producer(client).send(TopicPartition("moved", 0), [(now(), None, bytes(1000), [])] * 10)
-        with own_console(kafka.bootstrap, "--allow-changes") as address, viewing(browser, address) as viewer:
-            page = viewer.open("/move", "tr[data-broker='2']")
-            plan_move(page, "moved", "2")
-            page.get_by_role("button", name="Start these moves").click()
-            expect(ended(page, "moved-0")).to_contain_text("finished")
-        with Client(kafka.bootstrap) as client:
-            assert look(client).partitions[TopicPartition("moved", 0)].replicas == (2,)
-    finally:
-        kafka.kill()

@@ -86,4 +86,11 @@ MUTATIONS: list[Mutation] = [
         "readings.popleft()",
         "break",
     ),
+    Mutation(
+        "F945",
+        f"{_DISCOVERY}::test_what_is_asked_again_soon_is_given_up_soon",
+        "src/highwater/console/clients.py",
+        "self._open = self._clients.new(ROUND_TIMEOUT)",
+        "self._open = self._clients.new()",
+    ),
 ]

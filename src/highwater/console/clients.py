@@ -11,6 +11,8 @@ from highwater.client import Client, Security
 
 IDLE_KEPT: Final = 4
 TIMEOUT: Final = 20.0
+ROUND_TIMEOUT: Final = 1.0
+"""What is asked in rounds is asked again soon. A partition that has just lost its leader holds up no other news."""
 REQUEST_TIMEOUT: Final = 10.0
 """A page shows that a broker does not answer. It does not wait for as long as a program would."""
 
@@ -34,12 +36,12 @@ class Clients:
             client.close()
         return True
 
-    def new(self) -> Client:
+    def new(self, timeout: float = TIMEOUT) -> Client:
         servers = self.bootstrap
         client = Client(
             servers,
             client_id="highwater-console",
-            timeout=TIMEOUT,
+            timeout=timeout,
             request_timeout=REQUEST_TIMEOUT,
             security=self._security,
         )
@@ -76,7 +78,7 @@ class Clients:
 
 
 class OwnClient:
-    """The client of one thread. It is opened anew when the cluster has other servers."""
+    """The client of one thread, for rounds of questions. It is opened anew when the cluster has other servers."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -87,7 +89,7 @@ class OwnClient:
         if self._open is None or self._servers != self._clients.bootstrap:
             self.close()
             self._servers = self._clients.bootstrap
-            self._open = self._clients.new()
+            self._open = self._clients.new(ROUND_TIMEOUT)
         return self._open
 
     def close(self) -> None:

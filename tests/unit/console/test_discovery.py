@@ -153,6 +153,13 @@ def test_a_cluster_that_was_started_on_other_ports_is_found_by_nodes_json(
         assert (reader.clients.bootstrap == bootstrap) is not follows
 
 
+def test_what_is_asked_again_soon_is_given_up_soon() -> None:
+    """A partition that loses its leader would hold up a whole round for as long as a person's question may take."""
+    clients = Clients(NOWHERE, PLAINTEXT)
+    with clients.borrowed() as lent:
+        assert OwnClient(clients).get().timeout <= 1.0 < lent.timeout
+
+
 def test_a_client_of_servers_that_were_left_tries_no_longer_and_is_not_lent_again() -> None:
     clients = Clients(NOWHERE, PLAINTEXT)
     own = OwnClient(clients)
