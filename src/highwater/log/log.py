@@ -189,9 +189,8 @@ class Log:
             self.flush()
 
     def _not_written(self, failed: Exception) -> None:
-        """If room was short and nothing was kept, a later append may succeed. After any other failure the log goes
-        offline: a disk that takes no more writes must not keep the leadership from replicas that can be written. But
-        the only copy can be read at least, and a disk may fail once."""
+        """If room was short and nothing was kept, a later append may succeed. Any other failure takes the log offline:
+        it must not keep the lead from replicas that can be written. But the only copy can be read at least."""
         is_poisoned = isinstance(failed, Poisoned)
         if isinstance(failed, OSError) and not is_poisoned and (is_passing(failed) or self.is_only_copy()):
             self.unwritten = failed
