@@ -288,7 +288,7 @@ class Fetcher:
         if ready.truncate_to is not None:
             self._cut(followed, ready.truncate_to, ready.why)
         elif ready.restart_at is not None:
-            self._restart(followed, ready, data)
+            self._restart(followed, ready, data if ready.append else None)
         elif ready.leader_high_watermark is not None:
             partition.follow_up(ready.leader_high_watermark, ready)
         if ready.keep_log_start:

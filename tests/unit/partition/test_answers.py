@@ -51,6 +51,29 @@ def test_a_cut_below_the_high_watermark_is_warned_of(end: int, warns: bool, capl
         assert (f"cut to {end}, below its high watermark 2" in caplog.text) is warns
 
 
+def test_a_log_that_parts_from_its_leaders_below_its_own_start_is_fetched_from_the_leaders_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Following() as scene:
+        scene.follow()
+        scene.fetch().answer(row(0, error_code=int(Code.OFFSET_OUT_OF_RANGE)))
+        for offset in (7, 9):
+            scene.question().answer_offset(offset)
+        scene.fetch().answer(row(0, batch(7) + batch(8), log_start_offset=7, high_watermark=9))
+        parted = diverging(EPOCH - 1, 4)
+        parted.log_start_offset = 2
+        scene.fetch().answer(parted)
+        after = scene.fetch()
+        assert (after.places, scene.partition.log.log_start) == ({0: 2}, 2)
+        after.answer(row(0, batch(2), log_start_offset=2))
+        scene.fetch()
+        assert scene.ends == [3]
+        assert "begins anew at 2: epoch 4 of leader 1 ends at 4, below our log start 7" in [
+            change for _, change in scene.partition.changes
+        ]
+        assert not [line for line in warnings(caplog) if "no room" in line]
+
+
 def test_a_session_forgets_a_partition_that_is_being_cut_and_fetches_the_others() -> None:
     with Following(2, knobs=SLOW_SYNCS) as scene:
         fetch = scene.begun(row(0, batch(0) + batch(1)))
