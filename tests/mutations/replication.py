@@ -61,7 +61,7 @@ MUTATIONS: list[Mutation] = [
     Mutation(
         "F42",
         "tests/scenarios/test_a_truncation.py::"
-        "test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew",
+        "test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew[to the end]",
         "src/highwater/log/store.py",
         "for file in (self.log_starts, self.recovery_points, self.clean_ends):",
         "for file in (self.recovery_points, self.clean_ends):",
@@ -397,8 +397,8 @@ MUTATIONS: list[Mutation] = [
     ),
     Mutation(
         "F942",
-        "tests/unit/replication/test_follower.py::"
-        "test_a_log_that_parts_from_its_leaders_below_its_own_start_begins_anew_at_the_leaders[7-None-2]",
+        "tests/scenarios/test_a_truncation.py::"
+        "test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew[beyond its end]",
         "src/highwater/replication/follower.py",
         "if cut >= log.start:",
         "if (cut := max(cut, log.start)) >= 0:",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import PurePath
 
+import pytest
+
 from highwater.errors import Code
 from highwater.model import NO_NODE
 from tests.scenarios.mishaps import decided
@@ -185,9 +187,10 @@ def test_a18_a_follower_ahead_of_an_unclean_leader_cuts_what_was_committed_and_s
         assert stage.records("n2") == stage.records("n3")
 
 
-def test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew() -> None:
-    """Setup: 2 has [8, 10), since what came before was deleted; 3, elected uncleanly, has [0, 5). Must hold: 2 follows,
-    and a crash finds no log start beyond its end."""
+@pytest.mark.parametrize("more", [0, 6], ids=["to the end", "beyond its end"])
+def test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew(more: int) -> None:
+    """Setup: 2 has [8, 10), since what came before was deleted; 3, elected uncleanly, has [0, 5), or goes on from there
+    to [0, 11). Must hold: 2 follows and has all that 3 has, and a crash finds no log start beyond its end."""
     with Stage(3) as stage:
         stage.create(replicas=(2, 3))
         for at in range(5):
@@ -202,9 +205,11 @@ def test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew() 
         stage.until(lambda: decided(stage).leader == -1)
         stage.start("n3")
         assert stage.run(stage.client.elect(1)) is Code.NONE
+        for _ in range(more):
+            stage.write("n3", b"anew")
         stage.start("n2")
         stage.until(lambda: set(decided(stage).isr) == {2, 3})
-        assert stage.values("n2") == [b"v%d" % at for at in range(5)]
+        assert stage.values("n2") == [b"v%d" % at for at in range(5)] + [b"anew"] * more
         stage.kill("n2")
         stage.start("n2")
-        assert (stage.log("n2").log_start, stage.log("n2").log_end) == (0, 5)
+        assert (stage.log("n2").log_start, stage.log("n2").log_end) == (0, 5 + more)
