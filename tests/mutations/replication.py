@@ -396,7 +396,7 @@ MUTATIONS: list[Mutation] = [
         "more = named[half:]",
     ),
     Mutation(
-        "F942",
+        "F982",
         "tests/scenarios/test_a_truncation.py::"
         "test_a_follower_whose_log_begins_beyond_the_end_of_its_leader_begins_anew[beyond its end]",
         "src/highwater/replication/follower.py",
@@ -404,14 +404,14 @@ MUTATIONS: list[Mutation] = [
         "if (cut := max(cut, log.start)) >= 0:",
     ),
     Mutation(
-        "F943",
+        "F983",
         "tests/unit/partition/test_fetcher.py::test_a_mistake_at_one_partition_does_not_stop_the_others[when_durable]",
         "src/highwater/partition/fetcher.py",
         "self._talk.synced(_key(followed.partition), followed.machine)  # the next fetch does not name it",
         "pass",
     ),
     Mutation(
-        "F944",
+        "F984",
         "tests/unit/broker/test_refilled.py::"
         "test_a_replica_waits_until_it_has_all_that_its_leader_had_though_the_high_watermark_is_lower",
         "src/highwater/broker/refilled.py",
@@ -419,14 +419,14 @@ MUTATIONS: list[Mutation] = [
         "return end is not None and partition.has_leader_high_watermark",
     ),
     Mutation(
-        "F944",
+        "F984",
         "tests/unit/broker/test_refilled.py::test_the_end_of_an_earlier_leader_does_not_count[after the answer]",
         "src/highwater/broker/refilled.py",
         "return end if epoch == partition.epoch else None",
         "return end",
     ),
     Mutation(
-        "F945",
+        "F985",
         "tests/unit/broker/test_replica_image.py::"
         "test_a_replica_whose_directory_is_not_online_may_not_be_in_the_isr[gone]",
         "src/highwater/broker/replica_image.py",
@@ -434,7 +434,7 @@ MUTATIONS: list[Mutation] = [
         "may_be_in_sync = known is not None and known.active and not is_lost(part, replica)",
     ),
     Mutation(
-        "F946",
+        "F986",
         "tests/unit/log/test_closing.py::test_each_attempt_to_begin_anew_waits_for_a_segment_swap",
         "src/highwater/log/truncation.py",
         "await _settled(log)\nif not (log.is_usable and still_meant()):",
