@@ -236,7 +236,8 @@ class Disk(Protocol):
     def flush(self, files: Collection[File], done: Callable[[OSError | None], None]) -> None:
         """Group commit: syncs these files in the next round of the disk's flusher, and then calls `done` on the loop.
 
-        Everything that was appended before the call is covered. Calls that come during a round share the next one.
+        Everything that was appended before the call is covered. Calls that come during a round share the next one. That
+        does not wait for a round that takes long.
         """
         ...
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from highwater.world import Clock, Dead, Disk, Net, Place, Step, Timer, descriptors
 from highwater.world.boundary import Failures
-from highwater.world.flusher import Flusher
+from highwater.world.flusher import MOST_ROUNDS, Flusher
 from highwater.world.real_disk import RealDisk
 from highwater.world.real_jobs import RealJob
 from highwater.world.real_net import RealNet
@@ -61,14 +61,14 @@ class RealWorld:
         self._threads = {place: ThreadPoolExecutor(count, f"job-{place}") for place, count in THREADS.items()}
         self._threads["background"] = ThreadPoolExecutor(BACKGROUND_JOBS, thread_name_prefix="background")
         self._threads["process"] = self._threads["thread"]
-        self._flush_thread = ThreadPoolExecutor(1, thread_name_prefix="flush")
+        self._flush_threads = ThreadPoolExecutor(MOST_ROUNDS, thread_name_prefix="flush")
         self._random = random.SystemRandom()
         self._tasks: set[Task[None]] = set()
         self._jobs: weakref.WeakSet[RealJob] = weakref.WeakSet()
         self._dead = False
         share = descriptors.shares(descriptors.limit())
         self._net = RealNet(loop, share.connections)
-        self._disk = RealDisk(Flusher(loop, self._flush_thread), share.files)
+        self._disk = RealDisk(Flusher(loop, self._flush_threads), share.files)
         self._disk.on_pressed = self._relieve_disk
         self.clock: Clock = RealClock(loop)
         self.net: Net = self._net
@@ -139,7 +139,7 @@ class RealWorld:
             task.cancel()
         for threads in self._threads.values():
             threads.shutdown(wait=True, cancel_futures=True)
-        self._flush_thread.shutdown(wait=True)
+        self._flush_threads.shutdown(wait=True)
 
 
 def new_event_loop() -> AbstractEventLoop:
