@@ -52,36 +52,35 @@ def handle(broker: Broker, ctx: RequestContext, request: DescribeConfigsRequest)
         )
         try:
             keys = set(resource.configuration_keys or ())
-            for row in _rows(broker, ctx, resource):
-                if not keys or row.name in keys:
-                    result.configs.append(ctx.written(_encoded(row, request)))
-                    if len(result.configs) % _PER_PIECE == 0:
-                        yield None
+            for row in _rows(broker, ctx, resource, keys):
+                result.configs.append(ctx.written(_encoded(row, request)))
+                if len(result.configs) % _PER_PIECE == 0:
+                    yield None
         except KafkaError as failed:
             result.error_code, result.error_message = failed.code, failed.message
         results.append(ctx.written(result))
     ctx.respond(DescribeConfigsResponse(throttle_time_ms=ctx.throttle_ms, results=results))
 
 
-def _rows(broker: Broker, ctx: RequestContext, resource: DescribeConfigsResource) -> list[Row]:
+def _rows(broker: Broker, ctx: RequestContext, resource: DescribeConfigsResource, keys: set[str]) -> list[Row]:
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         if not ctx.authorize("DescribeConfigs", "Topic", name):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED)
         if broker.metadata.topic(name) is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(broker.metadata.config, broker.metadata.image.configs.of(topic_resource(name)))
+        return describe_topic(broker.metadata.config, broker.metadata.image.configs.of(topic_resource(name)), keys)
     if not ctx.authorize("DescribeConfigs", "Cluster", "kafka-cluster"):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     if resource.resource_type == ResourceType.BROKER:
         if name == "":
-            return describe_broker_default(broker.metadata.config)
+            return describe_broker_default(broker.metadata.config, keys)
         if broker_id(name, "Broker") != broker.node_id:
             raise KafkaError(
                 Code.INVALID_REQUEST,
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
             )
-        return describe_broker(broker.metadata.config)
+        return describe_broker(broker.metadata.config, keys)
     raise KafkaError(Code.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 

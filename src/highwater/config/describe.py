@@ -1,8 +1,12 @@
-"""DescribeConfigs for a topic or a broker: each value, its source, and its name at that source."""
+"""DescribeConfigs for a topic or a broker: each value, its source, and its name at that source.
+
+Rows are made only for the `wanted` names, or for all if there are none: a request may ask thousands of times for one
+name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -40,11 +44,15 @@ class Row(NamedTuple):
     doc: str
 
 
-def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[Row]:
-    """Every setting of a topic, by name. Raises ConfigError if an override cannot be parsed."""
+def describe_topic(node: NodeConfig, overrides: Mapping[str, str], wanted: Collection[str] = ()) -> list[Row]:
+    """Settings of a topic, by name. Raises ConfigError if an override cannot be parsed."""
+    names = _wanted(TOPIC_SETTINGS, wanted)
+    if not names:
+        return []
     log = LogConfig.resolve(node, overrides)
     rows = []
-    for name, setting in sorted(TOPIC_SETTINGS.items()):
+    for name in names:
+        setting = TOPIC_SETTINGS[name]
         overridden = name in overrides
         if setting.internal and not overridden:
             continue
@@ -56,24 +64,29 @@ def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[Row]:
     return rows
 
 
-def describe_broker(node: NodeConfig) -> list[Row]:
-    """Every setting of this broker, by name. Undeclared keys are included, with their values hidden."""
-    given = {**node.static, **node.dynamic_default, **node.dynamic}
-    names = {name for name, setting in SETTINGS.items() if not setting.internal} | set(given)
-    return [_broker_row(node, name, _found(node, name)) for name in sorted(names)]
+def describe_broker(node: NodeConfig, wanted: Collection[str] = ()) -> list[Row]:
+    """Settings of this broker, by name. Undeclared keys are included, with their values hidden."""
+    given = (node.static, node.dynamic_default, node.dynamic)
+    shown = {name for name in wanted or SETTINGS if name in SETTINGS and not SETTINGS[name].internal}
+    shown.update(name for layer in given for name in (wanted or layer) if name in layer)
+    return [_broker_row(node, name, _found(node, name)) for name in sorted(shown)]
 
 
-def describe_broker_default(node: NodeConfig) -> list[Row]:
+def describe_broker_default(node: NodeConfig, wanted: Collection[str] = ()) -> list[Row]:
     """The settings that were changed for all brokers of the cluster, by name."""
     return [
         _broker_row(
             node,
             name,
             [synonym for synonym in _found(node, name) if synonym.source is Source.DYNAMIC_DEFAULT_BROKER],
-            value=text,
+            value=node.dynamic_default[name],
         )
-        for name, text in sorted(node.dynamic_default.items())
+        for name in _wanted(node.dynamic_default, wanted)
     ]
+
+
+def _wanted(names: Collection[str], wanted: Collection[str]) -> list[str]:
+    return sorted(name for name in wanted or names if name in names)
 
 
 def _broker_row(node: NodeConfig, name: str, found: list[Synonym], value: str | None = None) -> Row:

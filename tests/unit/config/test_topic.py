@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -10,6 +12,7 @@ from highwater.config import (
     ConfigError,
     LogConfig,
     NodeConfig,
+    Row,
     Source,
     describe_broker,
     describe_broker_default,
@@ -100,6 +103,36 @@ def test_internal_settings_are_shown_only_where_they_are_set() -> None:
     assert "log.initial.task.delay.ms" not in {row.name for row in describe_broker(NODE)}
     set_node = NodeConfig.parse(COMBINED | {"log.initial.task.delay.ms": "1"})
     assert "log.initial.task.delay.ms" in {row.name for row in describe_broker(set_node)}
+
+
+DESCRIBED: dict[str, Callable[..., list[Row]]] = {
+    "a broker": partial(
+        describe_broker,
+        NodeConfig.parse(
+            COMBINED | {"my.own": "1"},
+            dynamic={"log.retention.ms": "5"},
+            dynamic_default={"num.io.threads": "3", "theirs": "2"},
+        ),
+    ),
+    "all brokers": partial(
+        describe_broker_default, NodeConfig.parse(COMBINED, dynamic_default={"num.io.threads": "3", "theirs": "2"})
+    ),
+    "a topic": partial(describe_topic, NODE, {"retention.ms": "5", "internal.segment.bytes": "9"}),
+}
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_wanted_settings_are_described_as_among_all_and_no_other_is_looked_at(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request may ask for the same settings thousands of times, each time with another name that is not there."""
+    describe = DESCRIBED[name]
+    everything = {row.name: row for row in describe()}
+    for wanted in (*([each] for each in everything), [*everything, "nope"]):
+        assert describe(wanted) == [everything[each] for each in sorted(wanted) if each in everything]
+    monkeypatch.setattr("highwater.config.describe._found", lambda *_: pytest.fail("it is not asked for"))
+    monkeypatch.setattr("highwater.config.describe.LogConfig.resolve", lambda *_: pytest.fail("it is not asked for"))
+    assert describe(["nope"]) == []
 
 
 def test_values_of_unknown_keys_are_never_shown() -> None:
