@@ -39,6 +39,8 @@ class Board:
         self.text = ""
         self.changed = asyncio.Event()
         self.lanes: asyncio.Task[None] | None = None
+        self.mistake = ""
+        """It is logged once."""
 
     def show(self, text: str) -> None:
         if text != self.text:
@@ -78,7 +80,7 @@ class Poller:
         try:
             last = ""
             if not board.text and view[0] != "lanes":
-                board.show(self._rendered(view))
+                self._render(view, board)
             while True:
                 changed = board.changed
                 if board.text != last:
@@ -136,7 +138,7 @@ class Poller:
             seconds = await self._asked(ask)
             for view, board in list(self._boards.items()):
                 if view[0] != "lanes":
-                    board.show(self._rendered(view))
+                    self._render(view, board)
             if not self._is_watched:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), HISTORY_SECONDS)
@@ -169,6 +171,15 @@ class Poller:
         if lanes is None:
             return text_of({"error": self._reader.why_no_lanes(topic, index)})
         return text_of(lanes)
+
+    def _render(self, view: View, board: Board) -> None:
+        """What cannot be drawn, as what a node of another version says, leaves the last picture and later rounds."""
+        try:
+            board.show(self._rendered(view))
+        except Exception as mistake:  # noqa: BLE001 - a mistake in one picture must not end all later ones
+            if board.mistake != repr(mistake):
+                board.mistake = repr(mistake)
+                _log.exception("the view %s could not be drawn", " ".join(view))
 
     def _rendered(self, view: View) -> str:
         """Nothing until the cluster has answered."""

@@ -32,18 +32,33 @@ class Recordings:
 
     async def names(self, request: Request) -> Response:
         def work() -> dict[str, Any]:
-            listed = [{"name": name, "size": str(path.stat().st_size)} for name, path in self._files().items()]
+            sizes = {name: _size(path) for name, path in self._files().items()}
+            listed = [{"name": name, "size": str(size)} for name, size in sizes.items() if size is not None]
             return {"folder": self._folder is not None, "recordings": listed}
 
         return await answered(work)
 
     async def text(self, request: Request) -> Response:
-        try:
-            path = self._files().get(request.path_params["name"])
-        except BadQuestion as wrong:
-            return problem(404, str(wrong))
-        if path is None:
-            return problem(404, "there is no such recording")
-        if path.stat().st_size > MOST_BYTES:
-            return problem(413, f"a recording may have {MOST_BYTES} bytes")
-        return PlainTextResponse(path.read_text("utf-8", errors="replace"))
+        name = request.path_params["name"]
+
+        def work() -> Response:
+            path = self._files().get(name)
+            size = None if path is None else _size(path)
+            if path is None or size is None:
+                return problem(404, "there is no such recording")
+            if size > MOST_BYTES:
+                return problem(413, f"a recording may have {MOST_BYTES} bytes")
+            try:
+                return PlainTextResponse(path.read_text("utf-8", errors="replace"))
+            except OSError as failed:
+                return problem(404, f"{name}: {failed.strerror}")
+
+        return await answered(work)
+
+
+def _size(path: Path) -> int | None:
+    """None for a file that has just gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None

@@ -12,6 +12,7 @@ from highwater.console.node_status import Status
 from highwater.console.overview import (
     active_controller,
     fenced_brokers,
+    kafka_node_rows,
     kafka_partition_counts,
     node_rows,
     partition_counts,
@@ -85,6 +86,20 @@ def test_apache_kafka_is_counted_from_its_metadata() -> None:
     found = kafka_partition_counts([MetadataResponseTopic(name="t", partitions=parts)])
     assert (found["under_replicated"], found["leaderless"], found["failed_logs"]) == (2, 1, 1)
     assert found["without_leader"] == ["t-1"] and found["under_min_isr"] is None
+
+
+def test_a_broker_of_apache_kafka_is_up_if_the_metadata_lists_it_and_a_controller_is_not_told_to_be_down() -> None:
+    parts = [MetadataResponsePartition(leader_id=1, replica_nodes=[1, 2], isr_nodes=[1])]
+    known = (Node(1, ("broker", "controller"), "h:1"), Node(2, ("broker",), "h:2"), Node(101, ("controller",), ""))
+    found = {each.id: each for each in known}
+    rows = kafka_node_rows(
+        Nodes("c", 1, found, voters=(1, 101)), {1}, [MetadataResponseTopic(name="t", partitions=parts)]
+    )
+    assert [(each["id"], each["state"], each["quorum"]) for each in rows] == [
+        (1, "up", "Voter"), (2, "down", None), (101, "up", "Voter")
+    ]  # fmt: skip
+    assert [(each["leaders"], each["partitions"]) for each in rows] == [(1, 1), (0, 1), (None, None)]
+    assert [each["is_active_controller"] for each in rows] == [True, False, False]
 
 
 @pytest.mark.parametrize(
