@@ -41,13 +41,11 @@ def chromium() -> Iterator[Browser]:
 class Viewer:
     """Someone who has opened the address that the console printed."""
 
-    def __init__(self, browser: Browser, address: str, *, width: int = 1440, scheme: str = "light") -> None:
+    def __init__(self, browser: Browser, address: str) -> None:
         self.address = address
         self.base = address.partition("/?token=")[0]
         self.faults: list[str] = []
-        self.context: BrowserContext = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
-        )
+        self.context: BrowserContext = browser.new_context(viewport={"width": 1440, "height": 900})
         self.context.set_default_timeout(WAIT_MS)
         self.page = self._watched(self.context.new_page())
         self.page.goto(address)
@@ -78,8 +76,8 @@ class Viewer:
 
 
 @contextmanager
-def viewing(browser: Browser, address: str, *, width: int = 1440, scheme: str = "light") -> Iterator[Viewer]:
-    viewer = Viewer(browser, address, width=width, scheme=scheme)
+def viewing(browser: Browser, address: str) -> Iterator[Viewer]:
+    viewer = Viewer(browser, address)
     try:
         yield viewer
     except BaseException:

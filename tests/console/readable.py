@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from playwright.sync_api import Page
+
 NAMELESS: Final = """() => [...document.querySelectorAll('a[href], button, input, select, textarea, summary, progress, meter, svg[role=img]')]
     .filter(each => !(each.getAttribute('aria-label') || each.textContent.trim() || (each.labels && [...each.labels].some(label => label.textContent.trim()))))
     .map(each => each.outerHTML.slice(0, 160))"""  # noqa: E501
@@ -35,3 +37,19 @@ FAINT: Final = """() => {
     return [...new Set(found)];
 }"""  # noqa: E501
 """Texts whose contrast is below that of WCAG 2.2, level AA (1.4.3)."""
+
+
+def check_readable(page: Page, where: str) -> None:
+    """At the widths of a laptop and of a phone, in light and dark."""
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert not is_wider_than_the_window(page), f"{where} is cut off at {width}"
+        assert not page.evaluate(NAMELESS), f"{where} has controls that cannot be read aloud"
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            faint = page.evaluate(FAINT)
+            assert not faint, f"{where}, {scheme}, at {width}: {faint}"
+
+
+def is_wider_than_the_window(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))

@@ -16,9 +16,9 @@ from highwater.model import NodeId, TopicPartition
 from tests.apache import ApacheKafka
 from tests.console.browser import WAIT_MS, viewing
 from tests.console.own_console import own_console
-from tests.console.readable import FAINT, NAMELESS
+from tests.console.readable import check_readable
 from tests.console.test_moves import ended, plan_move
-from tests.console.test_pages import is_wider_than_the_window, now
+from tests.console.traffic import now
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -76,13 +76,10 @@ def shown(apache: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sh
         kafka.kill()
 
 
-@pytest.mark.parametrize("width, scheme", [(1440, "dark"), (390, "light")])
-def test_every_page_shows_apache_kafka_too(browser: Browser, shown: Shown, width: int, scheme: str) -> None:
-    with viewing(browser, shown.address, width=width, scheme=scheme) as viewer:
+def test_every_page_shows_apache_kafka_too(browser: Browser, shown: Shown) -> None:
+    with viewing(browser, shown.address) as viewer:
         for path, landmark in PAGES.items():
-            page = viewer.open(path, landmark)
-            assert not is_wider_than_the_window(page), f"{path} is cut off at {width}"
-            assert not page.evaluate(NAMELESS) + page.evaluate(FAINT), path
+            check_readable(viewer.open(path, landmark), path)
 
 
 def test_what_apache_kafka_does_not_tell_is_marked(browser: Browser, shown: Shown) -> None:

@@ -67,6 +67,9 @@ def test_its_address_follows_ready_on_a_line_of_its_own_and_it_ends_with_up(tmp_
         word, _, address = line_of(process).partition(" ")
         assert word == "console" and "/?token=" in address
         assert is_served(address), "a browser that comes at once waits until the console is there"
+        with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(address, timeout=WAIT_SECONDS):
+            """The token is in this address, and in no log."""
+        assert address.partition("=")[2] not in (tmp_path / "data/console.log").read_text()
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_SECONDS) == 0
         assert not is_served(address)

@@ -116,6 +116,35 @@ def test_a_killed_broker_turns_red_and_leaves_the_isr_and_comes_back(
     stage.down.discard(killed)
 
 
+def test_nodes_are_paused_and_links_are_cut_and_slowed_and_healed_from_the_page(
+    viewer: Viewer, watched: Watched
+) -> None:
+    stage = watched.stage
+    paused = next(node for node in stage.brokers if node != stage.active_controller())
+    page = viewer.open("/faults", f".node-card[data-node='{paused}'][data-state='up']")
+    told = page.locator(".banner[data-state='good']")
+    card = page.locator(f".node-card[data-node='{paused}']")
+    card.get_by_role("button", name="Pause").click()
+    expect(told).to_contain_text(f"node {paused} is paused")
+    expect(page.locator("pre.command")).to_contain_text(f"highwater pause {paused} --data-dir")
+    expect(page.locator(f".node-card[data-node='{paused}'][data-state='down']")).to_be_visible()
+    card.get_by_role("button", name="Resume").click()
+    expect(told).to_contain_text(f"node {paused} goes on")
+    expect(page.locator(f".node-card[data-node='{paused}'][data-state='up']")).to_be_visible()
+
+    page.get_by_label("One node").select_option("1")
+    page.get_by_label("The other node").select_option("2")
+    page.get_by_label("Delay in milliseconds").fill("40")
+    page.get_by_role("button", name="Slow").click()
+    expect(told).to_contain_text("40 ms")
+    page.get_by_label("One way only").check()
+    page.get_by_role("button", name="Cut").click()
+    expect(told).to_contain_text("the link from node 1 to node 2 is cut")
+    expect(page.locator("pre.command")).to_contain_text("highwater cut 1 2 --one-way --data-dir")
+    page.get_by_role("button", name="Heal all").click()
+    expect(told).to_have_text("all links are healed")
+
+
 def test_however_many_watch_the_lanes_of_a_partition_are_asked_for_five_times_a_second(watched: Watched) -> None:
     watched.stage.create_topic("counted", 1, 3)
     with ExitStack() as stack:

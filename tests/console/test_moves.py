@@ -10,7 +10,7 @@ from highwater.model import TopicPartition
 from tests.cluster.stage import Stage, wait_until
 from tests.console.browser import WAIT_MS, Viewer
 from tests.console.conftest import Watched
-from tests.console.test_pages import now
+from tests.console.traffic import now
 
 expect.set_options(timeout=WAIT_MS)
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer as ConfluentProducer
-from playwright.sync_api import Browser, Page, expect
+from confluent_kafka import Consumer as ConfluentConsumer
+from playwright.sync_api import Browser, expect
 
-from highwater.client import Client, Consumer, Producer
+from highwater.client import Client, Producer
 from highwater.client.groups import Groups
 from highwater.client.offsets import LATEST, FoundOffset, list_offsets
-from highwater.kernel import Record
 from highwater.model import TopicPartition
 from tests.apache import free_ports
 from tests.cluster.stage import wait_until
 from tests.console.browser import WAIT_MS, Viewer, viewing
 from tests.console.conftest import Watched
 from tests.console.own_console import own_console
-from tests.console.readable import FAINT, NAMELESS
+from tests.console.readable import check_readable
+from tests.console.traffic import feed, following, now
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -45,11 +40,6 @@ PAGES = {
 }
 
 
-def now() -> int:
-    """Older records would be deleted by retention after half a minute."""
-    return time.time_ns() // 1_000_000
-
-
 @pytest.fixture(scope="module", autouse=True)
 def orders(watched: Watched) -> None:
     """Records in each partition, and a group that has read some of them."""
@@ -61,62 +51,11 @@ def orders(watched: Watched) -> None:
         Groups(client).commit("billing", {TopicPartition("orders", each): 5 for each in range(3)})
 
 
-@contextmanager
-def feed(watched: Watched, topic: str) -> Iterator[None]:
-    """Records that arrive one after another, until it is left."""
-    over = threading.Event()
-
-    def send() -> None:
-        with watched.stage.client() as client:
-            producer = Producer(client)
-            while not over.is_set():
-                producer.send(TopicPartition(topic, 0), [(now(), None, b"moving", [])])
-
-    thread = threading.Thread(target=send, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(60)
-
-
-@contextmanager
-def following(watched: Watched, topic: str) -> Iterator[None]:
-    """A consumer that reads what arrives, until it is left."""
-    over = threading.Event()
-
-    def read() -> None:
-        with watched.stage.client() as client:
-            consumer = Consumer(client)
-            consumer.assign({TopicPartition(topic, 0): 0})
-            while not over.is_set():
-                consumer.poll(0.2)
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(60)
-
-
-def is_wider_than_the_window(page: Page) -> bool:
-    return bool(page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
-
-
-@pytest.mark.parametrize("width, scheme", [(1440, "light"), (390, "dark")])
-def test_every_page_loads_without_errors_fits_its_window_and_can_be_read(
-    browser: Browser, watched: Watched, width: int, scheme: str
-) -> None:
-    with viewing(browser, watched.address, width=width, scheme=scheme) as viewer:
-        for path, landmark in PAGES.items():
-            page = viewer.open(path, landmark)
-            assert not is_wider_than_the_window(page), f"{path} is cut off at {width}"
-            assert not page.evaluate(NAMELESS), f"{path} has controls that cannot be read aloud"
-            assert not page.evaluate(FAINT), f"{path} has texts that are hardly seen"
+def test_every_page_loads_without_errors_fits_its_window_and_can_be_read(viewer: Viewer) -> None:
+    for path, landmark in PAGES.items():
+        page = viewer.open(path, landmark)
         assert "token" not in page.url
+        check_readable(page, path)
 
 
 def test_the_overview_shows_every_node_and_says_that_the_cluster_is_healthy(viewer: Viewer) -> None:
@@ -149,6 +88,14 @@ def test_the_lanes_move_while_records_are_produced_and_stand_still_when_frozen(
             before_count = high_watermark(client, "moving")
             wait_until(lambda: high_watermark(client, "moving") > before_count + 5, "records arrive")
         assert end.inner_text() == frozen
+        back, ahead = (page.get_by_role("button", name=f"One step {way}") for way in ("back", "ahead"))
+        back.click()
+        expect(end).not_to_have_text(frozen)
+        expect(page.get_by_text(re.compile(r"^frozen, [0-9.]+ s back$"))).to_be_visible()
+        back.evaluate("each => each.blur()")
+        page.keyboard.press("ArrowRight")
+        expect(end).to_have_text(frozen)
+        expect(ahead).to_be_enabled()
         page.get_by_role("button", name="Go on").click()
         expect(end).not_to_have_text(frozen)
 
@@ -158,113 +105,6 @@ def high_watermark(client: Client, topic: str) -> int:
     found = list_offsets(client, {place: LATEST})[place]
     assert isinstance(found, FoundOffset)
     return found.offset
-
-
-def test_the_browser_shows_a_record_of_a_real_client_with_all_its_digits(viewer: Viewer, watched: Watched) -> None:
-    watched.stage.create_topic("real", 1, 3)
-    producer = ConfluentProducer({"bootstrap.servers": watched.stage.bootstrap})
-    producer.produce("real", key="customer-7", value=EXACT, headers={"source": "web"})
-    assert producer.flush(60) == 0
-    page = viewer.open("/topics/real/messages", ".records tbody tr")
-    row = page.locator(".records tbody tr").first
-    expect(row).to_contain_text("customer-7")
-    expect(row.locator(".compact .json-number").first).to_have_text("9007199254740993")
-    expect(row).to_contain_text("source=web")
-    row.get_by_role("button", name="more").click()
-    expect(row.locator(".payload[data-kind='json']")).to_have_text('{\n  "id": 9007199254740993,\n  "total": 12.50\n}')
-
-
-def test_filters_are_part_of_the_address_and_choose_by_json_path(viewer: Viewer, watched: Watched) -> None:
-    watched.stage.create_topic("filtered", 1, 3)
-    with watched.stage.client() as client:
-        values = [json.dumps({"customer": {"id": number}}).encode() for number in range(9)]
-        Producer(client).send(TopicPartition("filtered", 0), [(now(), None, value, []) for value in values])
-    page = viewer.open("/topics/filtered/messages", ".records tbody tr")
-    expect(page.locator(".records tbody tr")).to_have_count(9)
-    page.get_by_label("JSON path").fill("customer.id >= 7")
-    page.get_by_role("button", name="Read", exact=True).click()
-    expect(page.locator(".records tbody tr")).to_have_count(2)
-    assert "path=customer.id" in page.url
-    page.reload()
-    expect(page.locator(".records tbody tr")).to_have_count(2)
-
-
-def test_the_live_tail_shows_what_arrives_and_joins_no_group(viewer: Viewer, watched: Watched) -> None:
-    watched.stage.create_topic("tailed", 1, 3)
-    page = viewer.open("/topics/tailed/messages", "text=No record is there")
-    page.get_by_role("button", name="Live tail").click()
-    expect(page.locator("#live")).to_have_attribute("data-state", "live")
-    with feed(watched, "tailed"):
-        expect(page.locator(".records tbody tr").nth(2)).to_contain_text("moving")
-    with watched.stage.client() as client:
-        assert [each.group_id for each in Groups(client).list_groups()] == ["billing"]
-
-
-def test_a_hostile_record_does_no_harm(viewer: Viewer, watched: Watched) -> None:
-    watched.stage.create_topic("hostile", 1, 3, {"max.message.bytes": "12000000"})
-    script = "<img src=x onerror='window.harmed=1'><script>window.harmed=1</script>"
-    hostile = [
-        (now(), script.encode(), f'{{"a":"{script}"}}'.encode(), [(script, script.encode())]),
-        (now(), b"\x00\x1b[2J\x07", b"\x1b]0;owned\x07\x00", []),
-        (now(), b"\xff\xfe\xc3\x28", b"\xc3\x28\xf0\x90\x28\xbc" * 9, [("\udcff", b"\xff")]),
-        (now(), b"large", b"<b>" + b"x" * 10_000_000, []),
-    ]
-    with watched.stage.client() as client:
-        for each in hostile:
-            Producer(client).send(TopicPartition("hostile", 0), [each])
-    page = viewer.open("/topics/hostile/messages?start=earliest", ".records tbody tr")
-    rows = page.locator(".records tbody tr")
-    expect(rows).to_have_count(4)
-    for row in rows.all():
-        if row.get_by_role("button", name="more").count():
-            row.get_by_role("button", name="more").click()
-    expect(rows.nth(0)).to_contain_text("<script>window.harmed=1</script>")
-    assert page.locator(".records img, .records script, .payload b, .compact b").count() == 0
-    assert page.evaluate("window.harmed") is None
-    expect(rows.nth(1).locator("pre[data-kind='hex']").first).to_be_attached()
-    expect(rows.nth(2).locator("pre[data-kind='hex']").first).to_be_attached()
-    expect(rows.nth(3)).to_contain_text("cut here")
-    assert not is_wider_than_the_window(page)
-
-
-def test_a_message_is_produced_from_the_page_and_the_same_is_shown_as_a_command(
-    viewer: Viewer, watched: Watched
-) -> None:
-    watched.stage.create_topic("produced", 1, 3)
-    page = viewer.open("/topics/produced/messages", "text=No record is there")
-    page.locator("summary", has_text="Produce a message").click()
-    form = page.get_by_role("form", name="Produce a message")
-    form.get_by_label("Key").fill("k")
-    form.get_by_label("Value").fill("it's here")
-    form.get_by_role("button", name="Produce").click()
-    expect(page.locator(".banner[data-state='good']")).to_contain_text("Stored at partition 0, offset 0")
-    expect(page.locator(".records tbody tr")).to_contain_text("it's here")
-    page.locator("summary", has_text="The same as a command").click()
-    expect(page.locator("pre.command")).to_contain_text("highwater console-producer")
-
-
-def test_a_range_is_replayed_into_another_topic_with_keys_headers_and_times(viewer: Viewer, watched: Watched) -> None:
-    stage = watched.stage
-    stage.create_topic("origin", 1, 3)
-    stage.create_topic("copy", 1, 3)
-    begun = now()
-    with stage.client() as client:
-        rows = [(begun + at, b"k%d" % at, None if at == 3 else b"v%d" % at, [("source", b"web")]) for at in range(8)]
-        Producer(client).send(TopicPartition("origin", 0), rows)
-    page = viewer.open("/topics/origin/messages", ".records tbody tr")
-    page.locator("summary", has_text="Replay a range").click()
-    form = page.get_by_role("form", name="Replay a range")
-    form.get_by_label("From offset").fill("2")
-    form.get_by_label("Until offset").fill("6")
-    form.get_by_label("Into topic").fill("copy")
-    form.get_by_role("button", name="Replay").click()
-    expect(page.locator(".banner[data-state='good']")).to_have_text("4 records are in copy.")
-    with stage.client() as client:
-        consumer = Consumer(client)
-        consumer.assign({TopicPartition("copy", 0): 0})
-        found: list[Record] = []
-        wait_until(lambda: found.extend(each for got in consumer.poll(0.2) for each in got) or len(found) >= 4, "four")
-    assert [(each.timestamp, each.key, each.value, list(each.headers)) for each in found] == rows[2:6]
 
 
 def test_the_health_page_tells_free_disk_space_and_the_latency_of_produce_and_fetch(
@@ -319,6 +159,26 @@ def test_the_offsets_of_a_group_are_reset_after_a_preview(viewer: Viewer, watche
         expect(page.locator(".banner[data-state='good']")).to_contain_text("3 offsets are set")
         assert Groups(client).committed("billing")[TopicPartition("orders", 0)].offset == 3
     expect(page.locator("h2", has_text="Lag 51")).to_be_visible()
+
+
+def test_the_members_of_a_group_are_shown_with_their_partitions(viewer: Viewer, watched: Watched) -> None:
+    settings = {"bootstrap.servers": watched.stage.bootstrap, "group.id": "shipping", "client.id": "shipper"}
+    consumer = ConfluentConsumer({**settings, "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    try:
+        wait_until(lambda: consumer.poll(0.2) is not None and len(consumer.assignment()) == 3, "it has its partitions")
+        page = viewer.open("/groups/shipping", "td:has-text('shipper')")
+        member = page.locator("tr", has_text="shipper").last
+        expect(member).to_contain_text("orders-0, orders-1, orders-2")
+        form = page.get_by_role("form", name="Reset offsets")
+    finally:
+        consumer.close()
+    with watched.stage.client() as client:
+        wait_until(lambda: Groups(client).describe("shipping").group.group_state == "Empty", "it has left")
+    expect(page.get_by_text("Nobody is in the group now.")).to_be_visible()
+    expect(form).to_be_visible()
+    with watched.stage.client() as client:
+        Groups(client).delete(["shipping"])
 
 
 def test_a_tab_that_nobody_sees_has_no_stream(viewer: Viewer) -> None:
@@ -383,6 +243,24 @@ def test_a_page_of_a_console_that_was_started_anew_says_how_to_go_on(browser: Br
             expect(state).to_have_text("locked: open the address that the console printed")
     finally:
         viewer.context.close()
+
+
+def test_every_page_works_under_the_path_of_a_proxy_and_nothing_is_asked_outside_of_it(
+    browser: Browser, watched: Watched
+) -> None:
+    with own_console(watched.stage.bootstrap, "--base-path", "/kafka/") as address:
+        assert "/kafka/?token=" in address
+        with viewing(browser, address) as viewer:
+            asked: list[str] = []
+            viewer.page.on("request", lambda request: asked.append(request.url))
+            for path in ("/", "/topics", "/replication/orders/0", "/topics/orders/messages"):
+                page = viewer.open(path, PAGES[path])
+            page.get_by_role("link", name="Groups").first.click()
+            page.wait_for_selector(PAGES["/groups"])
+            assert page.url == f"{viewer.base}/groups"
+            assert asked and all("/kafka/" in url for url in asked)
+            answer = page.request.get(address.partition("/kafka")[0] + "/api/session")
+            assert answer.status == 401, "the cookie is for this path alone"
 
 
 def test_a_wrong_token_shows_a_locked_page_and_nothing_of_the_cluster(browser: Browser, watched: Watched) -> None:
