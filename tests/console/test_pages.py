@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
@@ -272,5 +273,29 @@ def test_a_wrong_token_shows_a_locked_page_and_nothing_of_the_cluster(browser: B
         expect(page.locator("h1")).to_have_text("This console is locked")
         refused = page.goto(watched.address.partition("?")[0] + "api/session")
         assert refused is not None and refused.status == 401
+    finally:
+        context.close()
+
+
+def test_a_foreign_host_and_a_foreign_origin_are_refused(browser: Browser, watched: Watched) -> None:
+    """Someone with the cookie opens another site, or one whose name was bound to this machine."""
+    parts = urlsplit(watched.address)
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.goto(watched.address)
+        for path in ("/", f"/?{parts.query}", "/api/session"):
+            answer = page.goto(f"http://rebound.localhost:{parts.port}{path}")
+            assert answer is not None and answer.status == 403 and "--allow-host" in answer.text()
+        # A page of another port of the same host: the browser sends the cookie along.
+        page.goto(f"http://{watched.stage.nodes[1]['http']}/status")
+        ask = "([url, how]) => fetch(url, { credentials: 'include', ...how }).then(() => 'read', () => 'refused')"
+        url = f"http://{parts.netloc}/api/session"
+        assert page.evaluate(ask, [url, {}]) == "refused"
+        send = "url => { const form = document.createElement('form'); form.method = 'POST'; form.action = url; \
+                document.body.append(form); form.submit(); }"
+        with page.expect_navigation() as caught:
+            page.evaluate(send, f"http://{parts.netloc}/api/move/stop")
+        assert caught.value.status == 403 and "Another site" in caught.value.text()
     finally:
         context.close()
