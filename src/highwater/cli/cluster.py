@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,10 +10,11 @@ import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.command_group import CommandGroup
+from highwater.cli.output import output_option, print_json
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import fail
 from highwater.client.admin import Admin
-from highwater.client.client import Client
+from highwater.client.client import Broker, Client
 from highwater.client.failures import ClientFailure
 from highwater.client.unregistration import unregister_broker
 from highwater.errors import KafkaError
@@ -59,20 +60,34 @@ def unregister(bootstrap_server: str | None, config: str | None, broker: int) ->
 @bootstrap_option
 @config_option
 @click.option("--include-fenced-brokers", "fenced", is_flag=True, help="Also brokers that do not serve.")
-def list_endpoints(bootstrap_server: str | None, config: str | None, fenced: bool) -> None:
+@output_option
+def list_endpoints(bootstrap_server: str | None, config: str | None, fenced: bool, output: str) -> None:
     """List the brokers with the address of each, on the listener that is connected to."""
     with _opened(bootstrap_server, config) as client:
         found = Admin(client).describe_cluster(fenced=fenced)
+    if output == "json":
+        print_json([_endpoint_json(broker, broker.id in found.fenced) for broker in _by_id(found.brokers)])
+        return
     host = max((len(broker.endpoint.host) for broker in found.brokers), default=_NO_HOST)
     rack = max((len(broker.rack) for broker in found.brokers if broker.rack is not None), default=_NO_RACK)
     rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
-    for broker in sorted(found.brokers, key=lambda broker: broker.id):
+    for broker in _by_id(found.brokers):
         state = "fenced" if broker.id in found.fenced else "unfenced"
         at = broker.endpoint
         rows.append((str(broker.id), at.host, str(at.port), broker.rack or "null", state, "broker"))
     for row in rows:
         widths = (10, host, 10, rack, 10, 15)
         click.echo(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def _by_id(brokers: Iterable[Broker]) -> list[Broker]:
+    return sorted(brokers, key=lambda broker: broker.id)
+
+
+def _endpoint_json(broker: Broker, is_fenced: bool) -> dict[str, object]:
+    state = "fenced" if is_fenced else "unfenced"
+    return {"id": broker.id, "host": broker.endpoint.host, "port": broker.endpoint.port, "rack": broker.rack,
+            "state": state, "endpoint_type": "broker"}  # fmt: skip
 
 
 @contextmanager

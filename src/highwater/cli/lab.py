@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from highwater.cli.keys import Keys
+from highwater.cli.output import output_option, print_json
 from highwater.cluster.failed import ClusterFailed
 from highwater.lab.bench import Bench, NotSeen
 from highwater.lab.catalogue import EXPERIMENTS
@@ -44,8 +45,12 @@ def command() -> None:
 
 @command.command("list")
 @_language
-def list_experiments(language: str) -> None:
+@output_option
+def list_experiments(language: str, output: str) -> None:
     """List the experiments, in the order of the course."""
+    if output == "json":
+        print_json([{"name": name, "title": each.title.told(language, {})} for name, each in EXPERIMENTS.items()])
+        return
     width = max(map(len, EXPERIMENTS))
     for name, experiment in EXPERIMENTS.items():
         click.echo(f"{name:<{width}}  {experiment.title.told(language, {})}")

@@ -12,6 +12,7 @@ import click
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
 from highwater.cli.java_order import hash_map_order, string_hash
 from highwater.cli.java_text import plain_text
+from highwater.cli.output import output_option, print_json
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.reassignment_json import Plan, parse_brokers, parse_plan, parse_rows, parse_topics, plan_text
 from highwater.cli.tool import given, misuse, tool
@@ -24,6 +25,7 @@ from highwater.client.throttles import BROKER_THROTTLES, TOPIC_THROTTLES, planne
 from highwater.controller.placement import UsableBroker, place
 from highwater.errors import Code, KafkaError
 from highwater.model import TopicPartition
+from highwater.wire.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 
 ACTIONS = {
     "generate": ("topics-to-move-json-file", "broker-list"),
@@ -38,7 +40,7 @@ PERMITTED = {
     "execute": ("additional", "throttle"),
     "verify": ("preserve-throttles",),
     "cancel": ("preserve-throttles",),
-    "list": (),
+    "list": ("output",),
 }
 UNDER_WAY = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
@@ -72,6 +74,7 @@ class Refused(Exception):
               help="Bytes per second that the moves may take at each broker. --verify removes this.")  # fmt: skip
 @click.option("--preserve-throttles", is_flag=True, help="Leave throttles of brokers and topics as they are.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")
+@output_option
 def command(context: click.Context, **options: object) -> None:
     """Move partitions to other brokers, and show how far such moves are."""
     action = _action(context)
@@ -110,10 +113,14 @@ def _action(context: click.Context) -> str:
 def _act(action: str, context: click.Context, client: Client) -> None:
     params = context.params
     if action == "list":
-        click.echo(_listed(Admin(client)))
+        moving = Admin(client).list_reassignments()
+        if params["output"] == "json":
+            print_json([move_json(tp, moving[tp]) for tp in sorted(moving)])
+        else:
+            click.echo(_listed(moving))
         return
     if action == "generate":
-        topics = parse_topics(Path(params["topics_to_move_json_file"]).read_text())
+        topics = parse_topics(Path(params["topics_tomove_json_file"]).read_text())
         _generate(client, topics, parse_brokers(params["broker_list"]), not params["disable_rack_aware"])
         return
     text = Path(params["reassignment_json_file"]).read_text()
@@ -207,8 +214,12 @@ def _cancel(client: Client, rows: Sequence[tuple[TopicPartition, list[int]]], pr
         _clear_throttles(admin, rows)
 
 
-def _listed(admin: Admin) -> str:
-    moving = admin.list_reassignments()
+def move_json(tp: TopicPartition, row: OngoingPartitionReassignment) -> dict[str, object]:
+    moved = {"adding": row.adding_replicas, "removing": row.removing_replicas}
+    return {"topic": tp.topic, "partition": tp.partition, "replicas": row.replicas, **moved}
+
+
+def _listed(moving: Mapping[TopicPartition, OngoingPartitionReassignment]) -> str:
     lines = []
     for tp in sorted(moving):
         row = moving[tp]

@@ -11,9 +11,11 @@ from click.testing import CliRunner, Result
 
 from highwater import Cluster
 from highwater.cli import main
+from highwater.cli.reassign import move_json
 from highwater.client import Client, Producer
 from highwater.client.groups import Groups
 from highwater.model import TopicPartition
+from highwater.wire.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,24 @@ def test_settings_offsets_and_the_quorum_are_described_as_json(bootstrap: str) -
     quorum = listed(bootstrap, "quorum describe")
     assert quorum["leader_id"] == 1
     assert [(each["id"], each["role"]) for each in quorum["replicas"]] == [(1, "leader")]
+
+
+def test_endpoints_and_experiments_are_listed_as_json(bootstrap: str) -> None:
+    host, _, port = bootstrap.partition(":")
+    (endpoint,) = listed(bootstrap, "cluster list-endpoints")
+    assert endpoint == {"id": 1, "host": host, "port": int(port), "rack": None, "state": "unfenced",
+                        "endpoint_type": "broker"}  # fmt: skip
+    assert listed(bootstrap, "lab list")[0]["name"] == "write-and-acknowledgement"
+
+
+def test_moves_that_are_under_way_are_listed_as_json(bootstrap: str) -> None:
+    assert listed(bootstrap, "reassign --list") == []
+    row = OngoingPartitionReassignment(replicas=[1, 2, 3], adding_replicas=[3], removing_replicas=[1])
+    assert move_json(TopicPartition("orders", 1), row) == (
+        {"topic": "orders", "partition": 1, "replicas": [1, 2, 3], "adding": [3], "removing": [1]}
+    )
+    done = run(bootstrap, "reassign --execute --reassignment-json-file plan.json -o json")
+    assert done.exit_code == 1 and """Option "[output]" can't be used with action "[execute]\"""" in done.stderr
 
 
 @pytest.mark.parametrize(
