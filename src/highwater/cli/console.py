@@ -148,7 +148,8 @@ def _inherited(descriptor: int) -> socket.socket:
 
 
 def _ending(cluster_lock: Path | None) -> Callable[[], bool]:
+    """The cluster may have ended before this process could look."""
     is_over = threading.Event()
-    if cluster_lock is not None and cluster_lock.exists():
-        when_released(cluster_lock, is_over.set)
+    if cluster_lock is not None and not (cluster_lock.exists() and when_released(cluster_lock, is_over.set)):
+        is_over.set()
     return is_over.is_set

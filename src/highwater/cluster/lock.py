@@ -52,16 +52,17 @@ class DirectoryLock:
             self._fd = -1
 
 
-def when_released(path: Path, act: Callable[[], None]) -> None:
-    """Calls `act`, from its own thread, when the holder of the lock has ended. Never calls it if no process holds the
-    lock now."""
+def when_released(path: Path, act: Callable[[], None]) -> bool:
+    """Calls `act`, from its own thread, when the holder of the lock has ended. False if no process holds the lock now:
+    then it is never called."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         threading.Thread(target=_wait, args=(fd, act), name="cluster-lock", daemon=True).start()
-    else:
-        os.close(fd)
+        return True
+    os.close(fd)
+    return False
 
 
 def _wait(fd: int, act: Callable[[], None]) -> None:
