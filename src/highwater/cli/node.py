@@ -177,10 +177,11 @@ def fork_node(
             signal.signal(number, signal.SIG_DFL)
         let_through()
         _log_to(output)
-        when_released(cluster_lock, _end_with_the_cluster)
-
-        news = NewsSender(write_end)
-        code = serve(path, (), pid_file, lambda node: news.ready(), {}, news.recovers, steered)
+        if when_released(cluster_lock, _end_with_the_cluster):
+            news = NewsSender(write_end)
+            code = serve(path, (), pid_file, lambda node: news.ready(), {}, news.recovers, steered)
+        else:
+            _log.warning("the process that ran the cluster has ended before this node began: it does not begin")
     finally:
         logging.shutdown()
         os._exit(code)

@@ -153,6 +153,26 @@ def test_a_setting_at_the_end_of_a_sentence_is_reported_with_its_origin() -> Non
     assert origins.of("it must not be more than log.roll.ms.") == ["log.roll.ms is set by --set"]
 
 
+FORKED = """
+import os, socket, sys
+from pathlib import Path
+from highwater.cli.node import fork_node
+from highwater.cli.steering import Steered
+here = Path(sys.argv[1])
+steered = Steered(socket.socketpair()[0], {}, ())
+pid, _ = fork_node(here / "none", here / "pid", here / "node.log", here / ".lock", lambda: None, steered)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_forked_node_does_not_begin_if_its_up_has_ended_before_it_could_look(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    done = subprocess.run([sys.executable, "-c", FORKED, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "1\n", done.stderr
+    assert "has ended before this node began: it does not begin" in (tmp_path / "node.log").read_text()
+    assert not (tmp_path / "pid").exists()
+
+
 def test_a_node_that_recovers_writes_a_byte_a_second_at_most() -> None:
     """A pipe that nobody reads would be full one day, and the node would stand still."""
     read_end, write_end = os.pipe()
