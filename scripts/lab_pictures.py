@@ -2,7 +2,7 @@
 
 .venv/bin/python scripts/lab_pictures.py /tmp/lab                 # all of them: /tmp/lab/NAME-LANGUAGE-WIDTH.html
 .venv/bin/python scripts/lab_pictures.py /tmp/lab leader-killed   # one of them
-.venv/bin/python scripts/lab_pictures.py docs                     # the picture of docs/lab.md
+.venv/bin/python scripts/lab_pictures.py docs                     # the pictures of docs/lab.md
 
 The pages need the fonts DejaVu Sans Mono and NanumGothicCoding.
 """
@@ -25,8 +25,8 @@ from highwater.lab.drawing import drawn
 from highwater.lab.frame import LANGUAGES, Frame
 
 WIDTHS = (100, 60)
-SHOWN, SHOWN_FRAMES = "leader-killed", slice(0, 2)
-"""What docs/ has: the record that nobody knows of, and the death of the leader."""
+SHOWN = {"lab.svg": ("leader-killed", slice(0, 2)), "lab-divergence.svg": ("divergence", slice(1, 3))}
+"""What docs/ has: a record that nobody knows of, and the death of the leader; two histories, and one of them again."""
 OUTSIDE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """A picture in a repository loads nothing from elsewhere."""
 
@@ -41,10 +41,10 @@ pre {{{{ font: 16px/1.25 Wide, "DejaVu Sans Mono", monospace; }}}}
 """A Korean letter takes two columns, as on a terminal: its font is made as wide as that."""
 
 
-def drawn_on_paper(frames: Sequence[Frame], count: int, language: str, width: int) -> Console:
+def drawn_on_paper(frames: Sequence[Frame], language: str, width: int, shown: slice = slice(None)) -> Console:
     paper = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
-    for number, frame in enumerate(frames, 1):
-        paper.print(drawn(frame, number, count, language, width))
+    for number, frame in list(enumerate(frames, 1))[shown]:
+        paper.print(drawn(frame, number, len(frames), language, width))
     return paper
 
 
@@ -54,7 +54,7 @@ def main(folder: Path, names: Sequence[str]) -> None:
         frames = frames_of(name)
         for language in LANGUAGES:
             for width in WIDTHS:
-                paper = drawn_on_paper(frames, len(frames), language, width)
+                paper = drawn_on_paper(frames, language, width)
                 page = PAGE.format(language=language, name=name)
                 file = folder / f"{name}-{language}-{width}.html"
                 file.write_text(paper.export_html(inline_styles=True, theme=SVG_EXPORT_THEME, code_format=page))
@@ -67,10 +67,11 @@ def frames_of(name: str) -> list[Frame]:
 
 
 def picture_docs(folder: Path) -> None:
-    frames = frames_of(SHOWN)
-    paper = drawn_on_paper(frames[SHOWN_FRAMES], len(frames), "en", WIDTHS[0])
-    picture = paper.export_svg(title=f"highwater lab run {SHOWN}", unique_id="lab")
-    (folder / "lab.svg").write_text(OUTSIDE_FONTS.sub("", picture))
+    for file, (name, shown) in SHOWN.items():
+        frames = frames_of(name)
+        paper = drawn_on_paper(frames, "en", WIDTHS[0], shown)
+        picture = paper.export_svg(title=f"highwater lab run {name}", unique_id=Path(file).stem)
+        (folder / file).write_text(OUTSIDE_FONTS.sub("", picture))
 
 
 if __name__ == "__main__":
