@@ -9,13 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from highwater.cli.status_quorum import is_observer
-from highwater.cli.status_topics import Answer, Part, partitions
+from highwater.cli.status_topics import Answer, Part, are_fenced_unawares, partitions
 
 
 def nodes(answers: Sequence[Answer]) -> Table:
     table = _table("Nodes", "node", "standing", "quorum", "leader", "epoch", "metadata offset")
     for column in table.columns:
         column.overflow = "fold"  # an address has no place to break, and none of it may be missing
+    unawares = are_fenced_unawares(answers)
     for address, status in answers:
         if status is None:
             table.add_row(address.node, f"[red]no answer[/red] at {address.http}", "", "", "", "")
@@ -23,6 +24,8 @@ def nodes(answers: Sequence[Answer]) -> Table:
         quorum = status["quorum"]
         offset = status.get("metadata_offset", quorum["high_watermark"])
         standing = status.get("standing", "controller")
+        if address.node in unawares:
+            standing = "[red]fenced[/red], takes itself for active"
         role = "Observer" if is_observer(status) else quorum["role"]
         _add(table, address.node, standing, role, quorum["leader"], quorum["epoch"], offset)
     return table

@@ -22,6 +22,23 @@ class Address(NamedTuple):
 Answer = tuple[Address, Status | None]
 
 
+def brokers(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """The registered brokers, by the newest metadata."""
+    known = [status for _, status in answers if status is not None and "brokers" in status]
+    newest = max(known, key=lambda status: int(status["metadata_offset"]), default=None)
+    return [] if newest is None else list(newest["brokers"])
+
+
+def are_fenced_unawares(answers: Sequence[Answer]) -> set[str]:
+    """Nodes that take themselves for active: they are cut off from the controller, which has fenced them."""
+    fenced = {str(each["id"]) for each in brokers(answers) if each["fenced"]}
+    return {
+        address.node
+        for address, status in answers
+        if status is not None and status.get("standing") == "active" and str(status.get("node")) in fenced
+    }
+
+
 def partitions(answers: Sequence[Answer]) -> Iterator[tuple[Address, Part]]:
     """Every replica in the answers of the nodes; a controller has none."""
     for address, status in answers:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from highwater.broker.internal_topics import is_internal
 from highwater.cli.status_quorum import quorum_state
-from highwater.cli.status_topics import Answer, Part, leaderless, partitions
+from highwater.cli.status_topics import Answer, Part, brokers, leaderless, partitions
 
 
 class StatusVerdict(NamedTuple):
@@ -59,12 +59,9 @@ def _leaderless(answers: Sequence[Answer]) -> list[Part]:
 
 def _brokers(answers: Sequence[Answer]) -> tuple[int, int]:
     """Those that serve, and all: by the newest metadata, and by who answers."""
-    known = [status for _, status in answers if status is not None and "brokers" in status]
-    if not known:
-        return 0, 0
-    newest = max(known, key=lambda status: int(status["metadata_offset"]))["brokers"]
+    known = brokers(answers)
     silent = {address.node for address, status in answers if status is None}
-    return sum(not each["fenced"] and str(each["id"]) not in silent for each in newest), len(newest)
+    return sum(not each["fenced"] and str(each["id"]) not in silent for each in known), len(known)
 
 
 def _of_partitions(answers: Sequence[Answer]) -> list[str]:

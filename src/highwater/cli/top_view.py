@@ -13,7 +13,7 @@ from highwater.broker.internal_topics import is_internal
 from highwater.cli.replica_bar import DEAD, LEADER, OUT, bar, window_for
 from highwater.cli.silent_nodes import Remedy
 from highwater.cli.status_quorum import is_observer
-from highwater.cli.status_topics import Answer, Part, leaderless, partitions
+from highwater.cli.status_topics import Answer, Part, are_fenced_unawares, leaderless, partitions
 from highwater.cli.status_verdict import led, unled, verdict_of
 
 NARROW: Final = 80
@@ -83,6 +83,7 @@ def _brokers(view: TopView, width: int) -> Iterator[Text]:
     is_wide = width >= NARROW
     head = f"{'node':<7}{'standing':<12}{'quorum':<12}{'leads':>7}{'replicas':>10}"
     yield Text(f"{head}{'bytes':>18}" if is_wide else head, "dim")
+    unawares = are_fenced_unawares(view.answers)
     for address, status in view.answers:
         if status is None:
             remedy = view.remedies.get(address.node)
@@ -93,7 +94,7 @@ def _brokers(view: TopView, width: int) -> Iterator[Text]:
         leads = sum(row["role"] == "leader" for row in rows)
         role = "observer" if is_observer(status) else str(status["quorum"]["role"]).lower()
         size = sum(row["size"] for row in rows)
-        standing = status.get("standing", "controller")
+        standing = "fenced" if address.node in unawares else status.get("standing", "controller")
         line = Text(f"{address.node:<7}")
         line.append(f"{standing:<12}", "green" if standing in ("active", "controller") else OUT)
         yield line.append(f"{role:<12}{leads:>7}{len(rows):>10}{f'{size:>18,}' if is_wide else ''}")

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from highwater.cli import main
 from highwater.cli.silent_nodes import Remedy
-from highwater.cli.status_topics import Address, Answer
+from highwater.cli.status_tables import nodes
+from highwater.cli.status_topics import Address, Answer, are_fenced_unawares
 from highwater.cli.top import Rates, group_lags
 from highwater.cli.top_view import GroupLag, TopView, screenful
 
@@ -24,7 +25,7 @@ def row(topic: str, index: int, end: int = 1_000, isr: tuple[int, ...] = (1, 2, 
 
 
 def node(id: int, *rows: dict[str, Any]) -> Answer:
-    quorum = {"leader": 1, "epoch": 3, "voters": [1, 2, 3], "is_voter": True, "role": "Follower"}
+    quorum = {"leader": 1, "epoch": 3, "voters": [1, 2, 3], "is_voter": True, "role": "Follower", "high_watermark": 7}
     known = [{"id": each, "fenced": False} for each in (1, 2, 3)]
     page = {
         "node": id,
@@ -125,3 +126,18 @@ def test_the_rate_is_that_of_the_last_second_and_never_negative() -> None:
 def test_without_a_terminal_top_names_the_command_to_use_instead() -> None:
     done = CliRunner().invoke(main, ["top"])
     assert done.exit_code == 1 and "top needs a terminal: `highwater status`" in done.output
+
+
+def test_a_node_that_the_controller_has_fenced_is_fenced_whatever_it_takes_itself_for() -> None:
+    """It is cut off, so it has not heard of it: its own metadata are older."""
+    cut_off, other = node(3), node(2)
+    assert cut_off[1] is not None and other[1] is not None
+    other[1].update(metadata_offset=9, brokers=[{"id": each, "fenced": each == 3} for each in (1, 2, 3)])
+    answers = [node(1), other, cut_off]
+    standings = [line.plain.split()[:2] for line in screenful(TopView(answers), 100, 24)]
+    assert ["3", "fenced"] in standings and ["2", "active"] in standings
+    console = Console(file=io.StringIO(), width=200, color_system=None, record=True)
+    console.print(nodes(answers))
+    assert "fenced, takes itself for active" in console.export_text()
+    other[1].update(metadata_offset=6)  # what it says is older than what node 3 knows
+    assert are_fenced_unawares(answers) == set()
