@@ -120,7 +120,7 @@ def _act(action: str, context: click.Context, client: Client) -> None:
             click.echo(_listed(moving))
         return
     if action == "generate":
-        topics = parse_topics(Path(params["topics_tomove_json_file"]).read_text())
+        topics = parse_topics(Path(params["topics_to_move_json_file"]).read_text())
         _generate(client, topics, parse_brokers(params["broker_list"]), not params["disable_rack_aware"])
         return
     text = Path(params["reassignment_json_file"]).read_text()
