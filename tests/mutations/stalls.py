@@ -186,4 +186,12 @@ MUTATIONS = [
         "is_free = len(self._rounds) < MOST_ROUNDS and all(each.is_late for each in self._rounds)",
         "is_free = len(self._rounds) < MOST_ROUNDS",
     ),
+    Mutation(
+        "F966",  # a replica that works again is taken out of the ISR, because its trouble is reported once more
+        "tests/unit/broker/test_directories.py::test_a_replica_that_works_again_is_not_reported_as_lost_"
+        "because_the_first_report_was_not_answered",
+        "src/highwater/broker/directories.py",
+        "self._reported.pop((topic_id, index), None)  # so it is not said again, if it was never heard",
+        "pass",
+    ),
 ]

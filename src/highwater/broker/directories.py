@@ -47,6 +47,8 @@ class ReplicaDirectories:
         self._broker_epoch = broker_epoch
         self._unreported: dict[tuple[Uuid, int], Uuid] = {}
         """Replicas that the controller must learn of, each with the directory to report."""
+        self._reported: dict[tuple[Uuid, int], Uuid] = {}
+        """The replicas of the request that is under way."""
         self._under_way = False
 
     def look(self, topic_id: Uuid, index: int, part: PartitionImage) -> None:
@@ -57,6 +59,7 @@ class ReplicaDirectories:
         directory = part.directory(self._local)
         if directory in self._fine or (self.is_elsewhere(part) and directory != DIRECTORY_LOST):
             self._unreported.pop((topic_id, index), None)
+            self._reported.pop((topic_id, index), None)  # so it is not said again, if it was never heard
         else:
             self._unreported[topic_id, index] = self._directory
 
@@ -90,13 +93,12 @@ class ReplicaDirectories:
             broker_id=self._local, broker_epoch=self._broker_epoch(), directories=list(directories.values())
         )
         self._unreported = {key: directory for key, directory in self._unreported.items() if key not in reported}
-        self._under_way = True
-        self._controller.ask(
-            request, AssignReplicasToDirsResponse, lambda answer: self._answered(reported, answer), PATIENCE_SECONDS
-        )
+        self._reported, self._under_way = reported, True
+        self._controller.ask(request, AssignReplicasToDirsResponse, self._answered, PATIENCE_SECONDS)
 
-    def _answered(self, reported: dict[tuple[Uuid, int], Uuid], answer: AssignReplicasToDirsResponse | None) -> None:
+    def _answered(self, answer: AssignReplicasToDirsResponse | None) -> None:
         """A refused partition is no longer ours, and newer metadata will say so; or it is the last copy, and stays."""
+        reported, self._reported = self._reported, {}
         self._under_way = False
         if answer is None or answer.error_code != Code.NONE:
             why = "no answer" if answer is None else code_of(answer.error_code).name

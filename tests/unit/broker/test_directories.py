@@ -155,3 +155,18 @@ def test_a_replica_that_is_counted_on_elsewhere_is_replaced_by_no_empty_log(subj
     assert not is_elsewhere(GONE, (OTHER,))
     assert not is_elsewhere(HERE, (ME,))
     assert not is_elsewhere(DIRECTORY_UNASSIGNED, (ME,))
+
+
+def test_a_replica_that_works_again_is_not_reported_as_lost_because_the_first_report_was_not_answered(
+    subject: Subject,
+) -> None:
+    """Its disk was full for a moment. The controller never heard of it, and would take the replica out of the ISR."""
+    for index in (0, 1):
+        subject.directories.lose(TOPIC, index, lasting=False)
+    _, done = subject.channel.asked.popleft()
+    subject.look(0, HERE, isr=(OTHER, ME))
+    done(None)
+    subject.sim.advance(RETRY_SECONDS + 0.1)
+    (request, _) = subject.channel.asked.popleft()
+    named = [part.partition_index for each in request.directories for topic in each.topics for part in topic.partitions]
+    assert named == [1], "the other one has not come back"
