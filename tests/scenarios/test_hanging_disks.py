@@ -87,3 +87,24 @@ def test_a_broker_that_falls_silent_while_nothing_is_committed_has_a_whole_sessi
         stage.until(lambda: fenced(stage) == [2], 2.0)
         stage.resume("n2")
         stage.until(lambda: not fenced(stage))
+
+
+def test_brokers_that_lived_on_while_the_quorum_had_no_majority_are_not_fenced_when_it_has_one_again() -> None:
+    """For many sessions nobody answered their heartbeats."""
+    with Stage(5, voters=3, watched=True) as stage:
+        stage.create(replicas=(4, 5))
+        last, *lost = (controller(stage), *others(stage, controller(stage), "n4", "n5"))
+        stage.kill(*lost)
+        stage.until(lambda: not leaders(stage))
+        stage.pass_time(20.0)
+        stage.start(*lost, waits=False)
+        stage.until(stage.cluster.active_controller)
+        living = {int(last[1]), 4, 5}
+
+        def none_is_fenced() -> bool:
+            active = stage.cluster.active_controller()
+            return active is None or living.isdisjoint(fenced(stage, active))
+
+        stage.holds_for(10.0, none_is_fenced, "a broker was fenced that had lived all the time")
+        stage.send(b"m1")
+        assert stage.leader() == "n4"
