@@ -85,6 +85,13 @@ class Node:
         """A controlled shutdown; gives the exit code."""
         return self._end(how)
 
+    def ends_after(self, *signals: signal.Signals) -> bool:
+        """Sends them, and says whether it has ended. `stop` gives the exit code then."""
+        assert self._process is not None
+        for each in signals:
+            self._process.send_signal(each)
+        return self._process.poll() is not None
+
     def kill(self) -> None:
         """As by a power cut, but for the page cache."""
         self._end(signal.SIGKILL)

@@ -24,6 +24,15 @@ def test_a_node_stops_in_order_when_its_terminal_is_closed(tmp_path: Path) -> No
     assert (node.log_dir / CLEAN).exists()
 
 
+def test_signals_that_are_repeated_change_nothing_about_the_end_of_a_node(tmp_path: Path) -> None:
+    node = Node.fresh(tmp_path)
+    node.start()
+    while not node.ends_after(signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        """Again."""
+    assert node.stop() == 0, node.output
+    assert (node.log_dir / CLEAN).exists()
+
+
 def test_up_stops_its_nodes_in_order_when_its_terminal_is_closed(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     options = ["--brokers", "1", "--port", "0", "--console-port", "off", "--data-dir", str(directory)]

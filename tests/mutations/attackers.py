@@ -147,4 +147,11 @@ MUTATIONS: list[Mutation] = [
         "if not names:",
         "if False:",
     ),
+    Mutation(
+        "F965",
+        f"{_TERMINAL}::test_signals_that_are_repeated_change_nothing_about_the_end_of_a_node",
+        "src/highwater/cli/node.py",
+        "signal.signal(number, signal.SIG_IGN)  # all is done: one that is repeated must not make another end of it",
+        "signal.signal(number, signal.SIG_DFL)",
+    ),
 ]

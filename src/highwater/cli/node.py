@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from threading import RLock
+from types import FrameType
 
 import click
 
@@ -56,6 +57,8 @@ def run_node(
     try:
         return loop.run_until_complete(_live(config, ready, recovers, steered))
     finally:
+        for number in stop_signals():
+            signal.signal(number, signal.SIG_IGN)  # all is done: one that is repeated must not make another end of it
         loop.close()
 
 
@@ -71,8 +74,12 @@ async def _live(
         if not ended.done():
             ended.set_result(why)
 
-    for number in stop_signals():
-        loop.add_signal_handler(number, end)
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not ended.done():
+            loop.call_soon_threadsafe(end)
+
+    for number in stop_signals():  # a handler of the loop would be taken away by its close, before the process ends
+        signal.signal(number, stop)
     compression.ALONE = RLock()
     world = RealWorld(loop, lambda name, failed: end(failed))
     if steered is not None:
