@@ -154,4 +154,11 @@ MUTATIONS: list[Mutation] = [
         "signal.signal(number, signal.SIG_IGN)  # all is done: one that is repeated must not make another end of it",
         "signal.signal(number, signal.SIG_DFL)",
     ),
+    Mutation(
+        "F966",
+        "tests/unit/config/test_node.py::test_a_setting_that_cannot_work_is_refused_at_start_by_name",
+        "src/highwater/config/relations.py",
+        "for each in _WAITS_OF_VOTERS:",
+        "for each in ():",
+    ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from highwater.config import quorum, replication, server, storage
 from highwater.config.kinds import ConfigError
@@ -138,6 +138,14 @@ def _logs(node: NodeConfig) -> None:
     validate_topic_configs(node, {})
 
 
+_WAITS_OF_VOTERS: Final = (
+    quorum.CONTROLLER_QUORUM_ELECTION_TIMEOUT_MS,
+    quorum.CONTROLLER_QUORUM_FETCH_TIMEOUT_MS,
+    quorum.CONTROLLER_QUORUM_REQUEST_TIMEOUT_MS,
+    quorum.CONTROLLER_QUORUM_RETRY_BACKOFF_MS,
+)
+
+
 def _timeouts(node: NodeConfig) -> None:
     wait = node.get(replication.REPLICA_FETCH_WAIT_MAX_MS)
     _require(
@@ -148,6 +156,8 @@ def _timeouts(node: NodeConfig) -> None:
         wait <= node.get(replication.REPLICA_LAG_TIME_MAX_MS),
         "replica.lag.time.max.ms must be at least replica.fetch.wait.max.ms",
     )
+    for each in _WAITS_OF_VOTERS:
+        _require(node.get(each) > 0, f"{each.name}={node.get(each)} must be positive: a voter would ask without a rest")
     heartbeat, session = node.get(quorum.BROKER_HEARTBEAT_INTERVAL_MS), node.get(quorum.BROKER_SESSION_TIMEOUT_MS)
     _require(
         heartbeat > 0 and heartbeat * 2 <= session,
