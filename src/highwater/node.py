@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -297,6 +298,7 @@ def _timing(config: NodeConfig) -> Timing:
 def _limits(config: NodeConfig, room: int) -> Limits:
     queued = config.get(settings.QUEUED_MAX_REQUEST_BYTES)
     connections = config.get(settings.MAX_CONNECTIONS)
+    idle = config.get(settings.CONNECTIONS_MAX_IDLE_MS)
     if connections > room:
         _log.warning("max.connections=%d is taken as %d: the limit of open files allows no more", connections, room)
     return Limits(
@@ -306,5 +308,5 @@ def _limits(config: NodeConfig, room: int) -> Limits:
         connections=min(connections, room),
         connections_per_ip=config.get(settings.MAX_CONNECTIONS_PER_IP),
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
-        idle_seconds=config.get(settings.CONNECTIONS_MAX_IDLE_MS) / 1000,
+        idle_seconds=idle / 1000 if idle >= 0 else math.inf,
     )

@@ -161,4 +161,18 @@ MUTATIONS: list[Mutation] = [
         "for each in _WAITS_OF_VOTERS:",
         "for each in ():",
     ),
+    Mutation(
+        "F967",
+        "tests/unit/broker/test_limits.py::test_connections_max_idle_ms_of_minus_one_closes_no_connection",
+        "src/highwater/node.py",
+        "idle_seconds=idle / 1000 if idle >= 0 else math.inf,",
+        "idle_seconds=max(idle, 1000) / 1000,",
+    ),
+    Mutation(
+        "F967",
+        "tests/unit/net/test_server.py::test_an_idle_time_of_nothing_leaves_a_moment_for_a_request_and_time_for_others",
+        "src/highwater/net/server.py",
+        "return min(max(self.limits.idle_seconds / 10, SHORTEST_SWEEP_SECONDS), STALL_SECONDS / 2)",
+        "return min(self.limits.idle_seconds / 10 or 0.001, STALL_SECONDS / 2)",
+    ),
 ]

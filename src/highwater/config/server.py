@@ -79,7 +79,7 @@ SOCKET_CONNECTION_SETUP_TIMEOUT_MAX_MS = Setting(
     "socket.connection.setup.timeout.max.ms", LONG, 30_000, "The longest dial, as the time grows with failures."
 )
 CONNECTIONS_MAX_IDLE_MS = Setting(
-    "connections.max.idle.ms", LONG, 600_000, "A connection without traffic for so long is closed."
+    "connections.max.idle.ms", LONG, 600_000, "A connection without traffic for so long is closed; -1 for never."
 )
 MAX_CONNECTIONS = Setting(
     "max.connections",

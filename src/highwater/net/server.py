@@ -18,6 +18,8 @@ from highwater.net.turns import Turns
 from highwater.wire.framing import CHUNK, MAX_FRAME, ChunkPool
 from highwater.world import ListeningSocket, Timer, World
 
+SHORTEST_SWEEP_SECONDS = 0.05
+"""The shortest time between two looks for idle connections, however short the time is that makes them idle."""
 STALL_SECONDS = 4.0
 """How long a large frame may stop arriving while other connections wait for its memory."""
 FAVOURED_SECONDS = 8.0
@@ -45,7 +47,7 @@ class Limits:
     """max.connections.per.ip"""
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     idle_seconds: float = 600.0
-    """connections.max.idle.ms"""
+    """connections.max.idle.ms; infinite if no connection is closed for it"""
     slots: int = 512
     """The most unanswered requests of one connection."""
     slot_bytes: int = 16 * 1024 * 1024
@@ -185,7 +187,7 @@ class Server:
 
     @property
     def _sweep_interval(self) -> float:
-        return min(self.limits.idle_seconds / 10, STALL_SECONDS / 2)
+        return min(max(self.limits.idle_seconds / 10, SHORTEST_SWEEP_SECONDS), STALL_SECONDS / 2)
 
     def _sweep(self) -> None:
         now = self.world.clock.monotonic()

@@ -20,6 +20,11 @@ def test_queued_max_request_bytes_is_a_bound_unless_it_is_minus_one() -> None:
         assert living.node.server.budget.bound == living.node.server.limits.slot_bytes
 
 
+def test_connections_max_idle_ms_of_minus_one_closes_no_connection() -> None:
+    with Living(connections_max_idle_ms="-1").start() as living:
+        assert living.node.server.limits.idle_seconds == float("inf")
+
+
 def test_the_default_limits_are_finite() -> None:
     with Living().start() as living:
         limits = living.node.server.limits

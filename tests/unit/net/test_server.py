@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import pytest
@@ -86,6 +87,36 @@ def test_a_frame_that_stops_arriving_is_closed_at_the_idle_time() -> None:
         assert not peer.lost
         scene.sim.advance(20)
         assert peer.lost
+
+
+def test_no_connection_is_closed_for_being_idle_where_that_is_switched_off() -> None:
+    with Scene(limits=Limits(idle_seconds=math.inf)) as scene:
+        peer = scene.dial()
+        scene.sim.advance(3_000)
+        assert not peer.lost
+
+
+def test_an_idle_time_of_nothing_leaves_a_moment_for_a_request_and_time_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sweeps = 0
+    sweep = Server._sweep
+
+    def counted(server: Server) -> None:
+        nonlocal sweeps
+        sweeps += 1
+        sweep(server)
+
+    monkeypatch.setattr(Server, "_sweep", counted)
+    with Scene(limits=Limits(idle_seconds=0)) as scene:
+        scene.asked.react = answer_at_once
+        peer = scene.dial()
+        peer.send(ask(1))
+        scene.wait(lambda: peer.lost)
+        assert peer.correlations == [1]
+        sweeps = 0
+        scene.sim.advance(1)
+        assert sweeps <= 20
 
 
 def test_a_connection_that_waits_for_our_answer_is_not_idle() -> None:
