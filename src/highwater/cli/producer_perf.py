@@ -16,7 +16,7 @@ from highwater.cli.paced_sender import PacedSender
 from highwater.cli.properties import load_properties, number, open_client
 from highwater.cli.send_statistics import SendStatistics
 from highwater.cli.tool import Tool, exactly_one, fail, given, misuse, require, tool
-from highwater.client.batch_sender import BatchSender
+from highwater.client.batch_sender import BatchSender, OnStored
 from highwater.client.client import Client
 from highwater.client.failures import ClientFailure
 from highwater.client.producer import ACKS_ALL
@@ -202,10 +202,11 @@ class Run:
         )
 
     def send(self, payloads: Iterator[bytes]) -> None:
-        warn_if_missing(self._client, self._topic)
         batch_size, linger = number(self._settings, "batch.size", 16384), number(self._settings, "linger.ms", 5)
-        paced = PacedSender(self._client, self._topic, batch_size, linger / 1000, self._acknowledged)
-        with self._sender(paced) as sender:
+        # What cannot be sent is refused first: to look for partitions creates a topic that does not exist.
+        with self._sender(lambda partition, count: paced.on_stored(partition, count)) as sender:
+            warn_if_missing(self._client, self._topic)
+            paced = PacedSender(self._client, self._topic, batch_size, linger / 1000, self._acknowledged)
             if self._warmup:
                 click.echo(
                     f"Warmup first {self._warmup} records. Steady state results will print after the complete test "
@@ -234,7 +235,7 @@ class Run:
             for line in statistics.record(now - _ms(sent), size, now) if statistics is not None else ():
                 click.echo(line)
 
-    def _sender(self, paced: PacedSender) -> BatchSender:
+    def _sender(self, on_stored: OnStored) -> BatchSender:
         settings = self._settings
         acks = ACKS_ALL if settings.get("acks", "all") == "all" else number(settings, "acks", ACKS_ALL)
         codec = settings.get("compression.type", "none").upper()
@@ -248,7 +249,7 @@ class Run:
             delivery_timeout=number(settings, "delivery.timeout.ms", 120_000) / 1000,
             max_request_bytes=number(settings, "max.request.size", 1 << 20),
             max_pending_bytes=number(settings, "buffer.memory", 32 << 20),
-            on_stored=paced.on_stored,
+            on_stored=on_stored,
         )
 
 

@@ -142,6 +142,13 @@ def test_the_measuring_tools_say_that_their_topic_does_not_exist(bootstrap: str)
         assert f"Topic {line.split()[2]} does not exist" in done.stderr
 
 
+def test_a_measurement_that_cannot_be_made_creates_no_topic(bootstrap: str) -> None:
+    line = "producer-perf --topic unmade --num-records 1 --record-size 1 --throughput -1 --command-property acks=0"
+    done = run(bootstrap, line)
+    assert done.exit_code == 1 and done.stderr.startswith("acks is 0: it must be all (-1) or 1")
+    assert "unmade" not in run(bootstrap, "topics list").stdout.split()
+
+
 def test_deleting_by_verb_deletes_the_topic_of_this_name_alone(bootstrap: str) -> None:
     for name in ("a.b", "axb"):
         assert run(bootstrap, f"topics create {name}").exit_code == 0
