@@ -22,7 +22,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from highwater.client import Admin, Client, NewTopic, Producer
+from highwater.client import Admin, Client, Consumer, NewTopic, Producer
 from highwater.client.groups import Groups
 from highwater.errors import KafkaError
 from highwater.model import TopicPartition
@@ -81,11 +81,13 @@ class Feed:
 
     def _run(self) -> None:
         with Client(self._bootstrap) as client:
-            number = 0
+            number, reader = 0, Consumer(client)
+            reader.assign({TopicPartition("orders", each): 0 for each in range(6)})
             while not self._over.is_set():
                 number += 1
                 try:
                     self._round(client, number)
+                    reader.poll(0.01)
                 except KafkaError:
                     self._over.wait(0.2)  # a leader is elected
                 self._over.wait(0.05)
