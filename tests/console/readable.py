@@ -38,11 +38,17 @@ FAINT: Final = """() => {
 }"""  # noqa: E501
 """Texts whose contrast is below that of WCAG 2.2, level AA (1.4.3)."""
 
+CUT: Final = """() => [...document.querySelectorAll('.scroll')].filter(each => each.scrollWidth > each.clientWidth + 1)
+    .map(each => each.innerText.slice(0, 80))"""
+"""Tables that are wider than their place. On a phone they scroll."""
+
 
 def check_readable(page: Page, where: str) -> None:
     """At the widths of a laptop and of a phone, in light and dark."""
-    for width in (1440, 390):
+    for width in (1440, 1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
+        cut = page.evaluate(CUT)
+        assert width < 1280 or not cut, f"{where} has tables that are cut off at {width}: {cut}"
         assert not is_wider_than_the_window(page), f"{where} is cut off at {width}"
         assert not page.evaluate(NAMELESS), f"{where} has controls that cannot be read aloud"
         for scheme in ("light", "dark"):

@@ -148,7 +148,8 @@ def seen(reader: Counted, *view: str, count: int) -> list[dict[str, Any]]:
     async def watch() -> list[dict[str, Any]]:
         poller = Poller(reader)  # type: ignore[arg-type]
         poller.start()
-        found = await first(poller, *view, count=count)
+        async with asyncio.timeout(60):
+            found = await first(poller, *view, count=count)
         await poller.stop()
         return found
 

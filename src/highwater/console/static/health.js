@@ -57,7 +57,7 @@ function latencies(found, kafka) {
   const slowest = (api) => found.map((each) => each[api]).filter((each) => each !== null).sort((one, other) => other - one)[0];
   const [produce, fetch] = [slowest("Produce"), slowest("Fetch")];
   if (produce === undefined && fetch === undefined) return tile("Latency", "–", null, note("produce, fetch: none in the last minute"));
-  return tile("Latency", [milliseconds(produce), " · ", milliseconds(fetch), h("small", null, " ms")], null, h("span", { class: "soft small", title: "On the slowest node, in the last minute" }, "produce · fetch: 99 % take less"));
+  return tile("Latency", [milliseconds(produce), " · ", milliseconds(fetch)], null, h("span", { class: "soft small", title: "On the slowest node, in the last minute" }, "ms, produce · fetch: 99 % take less"));
 }
 
 const milliseconds = (value) => (value === null || value === undefined ? "–" : value < 10 ? value.toFixed(1) : grouped(Math.round(value)));
@@ -88,7 +88,7 @@ function nodes(found) {
     return row;
   });
   const columns = [{ name: "Node" }, { name: "State" }, { name: "Roles" }, { name: "Leads", number: true }, { name: "Replicas", number: true, wide: true },
-    ...(found.latency.length ? [{ name: "Produce · fetch, ms", number: true, wide: true }] : []), { name: "Address", wide: true }];
+    ...(found.latency.length ? [{ name: "Latency, ms", number: true, wide: true }] : []), { name: "Address", wide: true }];
   return panel("Nodes", null, rows.length ? table(columns, rows) : empty("No node is known yet."));
 }
 
