@@ -107,4 +107,12 @@ MUTATIONS: list[Mutation] = [
         "except OSError:\nreturn None",
         "except ZeroDivisionError:\n    return None",
     ),
+    Mutation(
+        "F987",
+        "tests/unit/console/test_commands.py"
+        "::test_the_tool_sets_what_the_page_set_also_where_it_has_a_comma[compact,delete]",
+        "src/highwater/console/commands.py",
+        'addition = f"{name}=[{value}]" if "," in value else f"{name}={value}"',
+        'addition = f"{name}={value}"',
+    ),
 ]

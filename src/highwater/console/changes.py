@@ -17,7 +17,7 @@ from highwater.client.elections import Election, elect_leaders
 from highwater.client.groups import Groups
 from highwater.console.browsing import any_partition, check_place, key_partition
 from highwater.console.clients import Clients
-from highwater.console.commands import fault_command, produce_command
+from highwater.console.commands import fault_command, produce_command, setting_command
 from highwater.console.given import (
     DIGITS,
     HEADERS,
@@ -126,12 +126,7 @@ class Changes:
                     put={} if value is None else {name: value},
                     delete=[name] if value is None else [],
                 )
-            what = f"--delete-config {name}" if value is None else f"--add-config {quote(f'{name}={value}')}"
-            server = self._clients.bootstrap
-            return {
-                "command": f"highwater configs --bootstrap-server {server} --alter --entity-type topics "
-                f"--entity-name {quote(topic)} {what}"
-            }
+            return {"command": setting_command(self._clients.bootstrap, topic, name, value)}
 
         return await self.changed(request, SETTING, change)
 

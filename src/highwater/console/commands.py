@@ -7,8 +7,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final
 
+from highwater.client.throttles import BROKER_THROTTLES, TOPIC_THROTTLES
+
 SEPARATORS: Final = (":", "|", "=", "::", "=>", "|||")
 """Between key and value: the first one that the key does not have."""
+MOST_COMMANDS: Final = 20
+"""Of one kind."""
 NO_VALUE: Final = "<null>"
 
 
@@ -30,6 +34,29 @@ def produce_command(
     given = "".join(f" --reader-property {quote(each)}" for each in properties)
     tool = f"highwater console-producer --bootstrap-server {bootstrap} --topic {quote(topic)}{given}"
     return f"printf '%s\\n' {quote(line)} | {tool}"
+
+
+def setting_command(bootstrap: str, topic: str, name: str, value: str | None) -> str:
+    """Without a value, the topic's own setting is deleted. The tool takes a comma for the end of a value that is not in
+    brackets."""
+    if value is None:
+        return _configs(bootstrap, "topics", topic, f"--delete-config {quote(name)}")
+    addition = f"{name}=[{value}]" if "," in value else f"{name}={value}"
+    return _configs(bootstrap, "topics", topic, f"--add-config {quote(addition)}")
+
+
+def unthrottle_commands(bootstrap: str, brokers: Sequence[int], topics: Sequence[str]) -> str:
+    """One for each broker and for each topic."""
+    return "\n".join(
+        _configs(bootstrap, kind, str(name), f"--delete-config {','.join(settings)}")
+        for kind, names, settings in (("brokers", brokers, BROKER_THROTTLES), ("topics", topics, TOPIC_THROTTLES))
+        for name in names[:MOST_COMMANDS]
+    )
+
+
+def _configs(bootstrap: str, kind: str, name: str, what: str) -> str:
+    entity = f"--entity-type {kind} --entity-name {quote(name)}"
+    return f"highwater configs --bootstrap-server {bootstrap} --alter {entity} {what}"
 
 
 def fault_command(order: Mapping[str, Any], directory: Path | None) -> str:

@@ -12,9 +12,10 @@ from highwater.client import Admin, Client
 from highwater.client.balance_sight import look
 from highwater.client.elections import Election, elect_leaders
 from highwater.client.reassignments import alter_reassignments
-from highwater.client.throttles import BROKER_THROTTLES, clear_throttles, planned_moves, set_throttle
+from highwater.client.throttles import clear_throttles, planned_moves, set_throttle
 from highwater.console.changes import Changes, ordered
 from highwater.console.clients import Clients
+from highwater.console.commands import unthrottle_commands
 from highwater.console.given import NAME, NUMBER, NUMBERS, TEXT, BadQuestion, Fields, or_null, rows_with
 from highwater.console.move_plan import (
     BALANCES,
@@ -152,12 +153,8 @@ class MoveRequests:
         def change(order: dict[str, Any]) -> dict[str, Any]:
             with self._clients.borrowed() as client:
                 brokers, topics = clear_throttles(Admin(client))
-            alter = f"highwater configs --bootstrap-server {self._clients.bootstrap} --alter"
-            commands = [
-                f"{alter} --entity-type brokers --entity-name {broker} --delete-config {','.join(BROKER_THROTTLES)}"
-                for broker in brokers[:FAILURES_SHOWN]
-            ]
-            return {"topics": len(topics), "brokers": len(brokers), "command": "\n".join(commands)}
+            command = unthrottle_commands(self._clients.bootstrap, brokers, topics)
+            return {"topics": len(topics), "brokers": len(brokers), "command": command}
 
         return await self._changes.changed(request, {}, change)
 
