@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.completion import topic_names
 from highwater.cli.java_order import hash_map_order, string_hash
 from highwater.cli.output import LIKELY, output_option, print_json, suggest, suggest_setting
 from highwater.cli.properties import load_properties, open_client
@@ -72,7 +73,7 @@ class Misuse(ValueError):
 @click.option("--add-config", metavar="K=V,K=[V,V]", help="Settings to put; brackets hold commas together.")
 @click.option("--add-config-file", metavar="FILE", help="Property file with settings to put.")
 @click.option("--delete-config", multiple=True, metavar="K,K", help="Settings to take away.")
-@click.option("--topic", metavar="NAME", help="As --entity-type topics --entity-name NAME.")
+@click.option("--topic", metavar="NAME", shell_complete=topic_names, help="As --entity-type topics --entity-name NAME.")
 @click.option("--broker", metavar="ID", help="As --entity-type brokers --entity-name ID.")
 @click.option("--broker-defaults", is_flag=True, help="As --entity-type brokers --entity-default.")
 @click.option("--broker-logger", metavar="ID", hidden=True)

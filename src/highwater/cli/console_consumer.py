@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.completion import topic_names
 from highwater.cli.group_reading import GroupReading
 from highwater.cli.missing_topic import warn_if_missing
 from highwater.cli.output import LIKELY, suggest_setting
@@ -42,7 +43,7 @@ POLL_SECONDS = 0.5
 
 @tool("console-consumer")
 @bootstrap_option
-@click.option("--topic", metavar="TOPIC", help="The topic to read.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="The topic to read.")
 @click.option("--include", metavar="REGEX", help="Read all topics that match.")
 @click.option("--partition", type=int, help="The one partition to read; all if missing.")
 @click.option("--offset", metavar="OFFSET", help="Where to begin: earliest, latest or a number. Needs --partition.")

@@ -9,6 +9,7 @@ import time
 import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.completion import topic_names
 from highwater.cli.interrupt import Interrupt
 from highwater.cli.line_reader import PROPERTIES, LineReader, LineRecord, lines
 from highwater.cli.missing_topic import warn_if_missing
@@ -44,7 +45,7 @@ RECORD_OVERHEAD = 70
 
 @tool("console-producer")
 @bootstrap_option
-@click.option("--topic", metavar="TOPIC", help="REQUIRED: the topic to send to.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="REQUIRED: the topic to send to.")
 @click.option("--sync", is_flag=True, help="Send each line by itself and wait for its acknowledgement.")
 @click.option(
     "--compression-codec",

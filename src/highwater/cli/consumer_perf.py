@@ -10,6 +10,7 @@ from typing import NamedTuple
 import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.completion import topic_names
 from highwater.cli.group_reading import GroupReading
 from highwater.cli.java_dates import java_date
 from highwater.cli.missing_topic import warn_if_missing
@@ -31,7 +32,7 @@ _MEBIBYTE = 1024 * 1024
 
 @tool("consumer-perf")
 @bootstrap_option
-@click.option("--topic", metavar="TOPIC", help="The topic to read.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="The topic to read.")
 @click.option("--include", metavar="REGEX", help="Read all topics that match.")
 @click.option("--num-records", type=int, metavar="N", help="REQUIRED: the number of records to read.")
 @click.option("--messages", type=int, hidden=True)

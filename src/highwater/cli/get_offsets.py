@@ -8,6 +8,7 @@ from collections.abc import Callable
 import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.completion import topic_names
 from highwater.cli.java_text import exception_text
 from highwater.cli.output import output_option, print_json
 from highwater.cli.properties import load_properties, open_client
@@ -49,7 +50,9 @@ Chooser = Callable[[TopicPartition], bool]
     metavar="TOPIC:PARTITIONS,…",
     help="Topic expressions, each with a partition, a range FROM-TO (TO excluded), FROM- or -TO after a colon.",
 )
-@click.option("--topic", metavar="TOPIC", help="A topic or regular expression; all topics if missing.")
+@click.option(
+    "--topic", metavar="TOPIC", shell_complete=topic_names, help="A topic or regular expression; all topics if missing."
+)
 @click.option("--partitions", metavar="IDS", help="Comma-separated partition ids; all if missing.")
 @click.option("--time", default="latest", metavar="TIME", help=f"A time in ms or -1 to -6: {', '.join(SPECS)}.")
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")

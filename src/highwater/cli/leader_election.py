@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.completion import topic_names
 from highwater.cli.java_text import exception_text
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import exactly_one, fail, misuse, require, tool
@@ -22,7 +23,7 @@ from highwater.model import TopicPartition
 @bootstrap_option
 @click.option("--election-type", metavar="TYPE", help="REQUIRED: preferred or unclean.")
 @click.option("--all-topic-partitions", is_flag=True, help="Every partition that the election is of use to.")
-@click.option("--topic", metavar="TOPIC", help="The topic of --partition.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="The topic of --partition.")
 @click.option("--partition", type=int, metavar="ID", help="The partition of --topic.")
 @click.option("--path-to-json-file", metavar="FILE", help='{"partitions": [{"topic": "t", "partition": 0}, …]}')
 @click.option("--command-config", metavar="FILE", help="Property file with settings of the client.")

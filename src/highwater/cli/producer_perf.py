@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.completion import topic_names
 from highwater.cli.missing_topic import warn_if_missing
 from highwater.cli.paced_sender import PacedSender
 from highwater.cli.properties import load_properties, number, open_client
@@ -62,7 +63,7 @@ def spread(args: list[str], options: tuple[str, ...]) -> list[str]:
 
 @tool("producer-perf", PropertiesTool)
 @bootstrap_option
-@click.option("--topic", metavar="TOPIC", help="REQUIRED: the topic to send to.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="REQUIRED: the topic to send to.")
 @click.option("--num-records", type=int, metavar="N", help="REQUIRED: the number of records to send.")
 @click.option("--record-size", type=int, metavar="BYTES", help="The size of each record: random letters.")
 @click.option("--payload-file", metavar="FILE", help="UTF-8 text; each record is a random one of its parts.")

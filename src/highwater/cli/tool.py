@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from highwater.cli.completion import topic_names
 from highwater.cli.verbs import VERBS, WrongVerb, with_flags
 
 EXIT_CODE = 128 + signal.SIGINT
@@ -20,6 +21,8 @@ EXIT_CODE = 128 + signal.SIGINT
 
 _HAS_VERB = "highwater.cli.has_verb"
 """The key in a context's meta: whether the command line began with a verb."""
+_TYPED = "highwater.cli.typed"
+"""And the words that were typed behind the tool."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,6 +39,7 @@ class Tool(click.Command):
                 fail(str(wrong))
             spelled = args
         ctx.meta[_HAS_VERB] = spelled is not args
+        ctx.meta[_TYPED] = list(args)
         return super().parse_args(ctx, spelled)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -48,9 +52,14 @@ class Tool(click.Command):
                 )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        words = [] if ctx.args or incomplete.startswith("-") else [*VERBS.get(self.name or "", {})]
-        found = [CompletionItem(word) for word in words if word.startswith(incomplete)]
-        return found + super().shell_complete(ctx, incomplete)
+        verbs = VERBS.get(self.name or "", {})
+        names: list[str] = []
+        typed: list[str] = ctx.meta.get(_TYPED, [])
+        if not typed and not incomplete.startswith("-"):
+            names = [verb for verb in verbs if verb.startswith(incomplete)]
+        elif len(typed) == 1 and typed[0] in verbs and verbs[typed[0]].names_topics:
+            names = topic_names(ctx, None, incomplete)
+        return [CompletionItem(name) for name in names] + super().shell_complete(ctx, incomplete)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -10,6 +10,7 @@ import click
 
 from highwater.cli import topic_report
 from highwater.cli.bootstrap import bootstrap_option, require_cluster
+from highwater.cli.completion import topic_names
 from highwater.cli.output import output_option, print_json, suggest, suggest_setting
 from highwater.cli.properties import load_properties, open_client
 from highwater.cli.tool import exclude, given, misuse, require, tool
@@ -41,7 +42,12 @@ ALTERING_HINT = " (To alter topic configurations, the kafka-configs tool can be 
 @click.option("--delete", is_flag=True, help="Delete topics.")
 @click.option("--alter", is_flag=True, help="Raise the number of partitions." + ALTERING_HINT)
 @click.option("--describe", is_flag=True, help="Show partitions, replicas and settings of topics.")
-@click.option("--topic", metavar="TOPIC", help="The topic; with all but --create also a regular expression.")
+@click.option(
+    "--topic",
+    metavar="TOPIC",
+    shell_complete=topic_names,
+    help="The topic; with all but --create also a regular expression.",
+)
 @click.option("--topic-id", metavar="ID", help="The id of the topic to describe.")
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the topic to create.")
 @click.option("--delete-config", multiple=True, metavar="NAME", help="No longer supported, as in Kafka since 4.0.")

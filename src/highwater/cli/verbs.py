@@ -24,6 +24,11 @@ class Verb(NamedTuple):
     """A name is meant literally, though the option takes a regular expression: what is changed is what was typed."""
 
     @property
+    def names_topics(self) -> bool:
+        """Whether its names are those of topics that there are."""
+        return self.option == "--topic" and self.flag != "--create"
+
+    @property
     def usage(self) -> str:
         if self.option is None:
             return ""

@@ -164,3 +164,30 @@ def test_json_is_for_what_lists(bootstrap: str) -> None:
         done = run(bootstrap, f"{line} -o json")
         assert done.exit_code == 1
         assert """Option "[output]" can't be used with option""" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("topics describe my", ["my.topic"]),
+        ("topics delete my", ["my.topic"]),
+        ("configs alter my", ["my.topic"]),
+        ("console-consumer --topic my", ["my.topic"]),
+        ("topics create my", []),
+        ("topics describe orders my", []),
+        ("topics describe __con", ["__consumer_offsets"]),
+        ("topics de", ["describe", "delete"]),
+    ],
+)
+def test_topics_that_there_are_are_completed(bootstrap: str, line: str, names: list[str]) -> None:
+    words = f"highwater {line}"
+    typed = {"_HIGHWATER_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = CliRunner().invoke(main, [], prog_name="highwater", env={"HIGHWATER_BOOTSTRAP": bootstrap, **typed})
+    assert done.output.split() == [f"plain,{name}" for name in names]
+
+
+def test_nothing_is_completed_where_no_cluster_answers() -> None:
+    typed = {"_HIGHWATER_COMPLETE": "bash_complete", "COMP_WORDS": "highwater topics describe or", "COMP_CWORD": "3"}
+    for servers in ("127.0.0.1:1", "nonsense"):
+        done = CliRunner().invoke(main, [], prog_name="highwater", env={"HIGHWATER_BOOTSTRAP": servers, **typed})
+        assert (done.exit_code, done.output.strip()) == (0, "")
