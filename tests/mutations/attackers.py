@@ -175,4 +175,18 @@ MUTATIONS: list[Mutation] = [
         "return min(max(self.limits.idle_seconds / 10, SHORTEST_SWEEP_SECONDS), STALL_SECONDS / 2)",
         "return min(self.limits.idle_seconds / 10 or 0.001, STALL_SECONDS / 2)",
     ),
+    Mutation(
+        "F968",
+        "tests/unit/broker/test_upkeep.py::test_an_interval_of_next_to_nothing_leaves_time_for_everything_else",
+        "src/highwater/broker/upkeep.py",
+        "seconds = max(ms / 1000, SHORTEST_SECONDS)",
+        "seconds = ms / 1000",
+    ),
+    Mutation(
+        "F968",
+        "tests/unit/broker/test_upkeep.py::test_an_interval_of_next_to_nothing_leaves_time_for_everything_else",
+        "src/highwater/world/periodic.py",
+        "self._timer = self._world.clock.call_later(max(seconds, SHORTEST_SECONDS), self._turn)",
+        "self._timer = self._world.clock.call_later(seconds, self._turn)",
+    ),
 ]

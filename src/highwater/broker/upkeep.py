@@ -13,6 +13,7 @@ from highwater.partition.hosted import NEVER_MS
 from highwater.partition.partition import Partition
 from highwater.world import Timer
 from highwater.world.boundary import Boundary
+from highwater.world.periodic import SHORTEST_SECONDS
 
 SLICE = 50
 """The number of partitions that are handled between two turns of the loop."""
@@ -50,7 +51,8 @@ class Upkeep:
 
     def _later(self, name: str, ms: int, task: Callable[[], None]) -> None:
         if not self._stopped and ms < NEVER_MS:
-            self._timers[name] = self._broker.world.clock.call_later(ms / 1000, self._begin, name, task)
+            seconds = max(ms / 1000, SHORTEST_SECONDS)
+            self._timers[name] = self._broker.world.clock.call_later(seconds, self._begin, name, task)
 
     def _begin(self, name: str, task: Callable[[], None]) -> None:
         failures = self._broker.world.failures

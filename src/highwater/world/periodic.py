@@ -7,6 +7,8 @@ from collections.abc import Callable
 from highwater.world import Timer, World
 
 NEVER = float("inf")
+SHORTEST_SECONDS = 0.01
+"""The shortest interval. Settings permit 0, and such work would leave no time for anything else."""
 
 
 class Periodic:
@@ -33,7 +35,7 @@ class Periodic:
 
     def _later(self, seconds: float) -> None:
         if not self._stopped and seconds < NEVER:
-            self._timer = self._world.clock.call_later(seconds, self._turn)
+            self._timer = self._world.clock.call_later(max(seconds, SHORTEST_SECONDS), self._turn)
 
     def _turn(self) -> None:
         self._timer = None
