@@ -49,10 +49,6 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def bootstrap_of(ready: str) -> str:
-    return dict(word.partition("=")[::2] for word in ready.split())["bootstrap"]
-
-
 def is_served(address: str) -> bool:
     try:
         with urllib.request.urlopen(address.partition("?")[0] + "static/app.css", timeout=WAIT_SECONDS) as answer:
@@ -96,20 +92,34 @@ def test_it_ends_when_up_is_killed(tmp_path: Path) -> None:
         wait_until(lambda: not is_served(address), "the console ends")
 
 
-def test_an_open_page_finds_a_cluster_again_that_was_started_on_other_ports(browser: Browser, tmp_path: Path) -> None:
-    ports = free_ports(2)
-    with up(tmp_path, "--console-port", "off") as process, Client(bootstrap_of(line_of(process))) as client:
-        Admin(client).create_topics([NewTopic("kept", 1, 1)])
-    with own_console(None, "--data-dir", str(tmp_path / "data")) as address, viewing(browser, address) as viewer:
-        page = viewer.open("/", ".verdict[data-word='unreachable']")
-        for port in ports:
+def test_an_open_page_finds_a_cluster_again_that_came_later_or_was_started_on_other_ports(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """By nodes.json wherever it is, and by its servers if it comes back there. Its /status is elsewhere each time."""
+    first, other = free_ports(2)
+    server = f"127.0.0.1:{first}"
+    with up(tmp_path, "--console-port", "off", "--port", str(first)) as process:
+        line_of(process)
+        with Client(server) as client:
+            Admin(client).create_topics([NewTopic("kept", 1, 1)])
+    with (
+        own_console(None, "--data-dir", str(tmp_path / "data")) as by_directory,
+        own_console(server) as by_server,
+        viewing(browser, by_directory) as one,
+        viewing(browser, by_server) as two,
+    ):
+        followed = one.open("/", ".verdict[data-word='unreachable']")
+        known = two.open("/", ".verdict[data-word='unreachable']")
+        for port in (first, other, first):
             with up(tmp_path, "--console-port", "off", "--port", str(port)) as process:
                 line_of(process)
-                expect(page.locator(".verdict")).to_have_attribute("data-word", "healthy")
-                expect(page.locator("tr[data-node='1']")).to_contain_text(f"127.0.0.1:{port}")
-                expect(page.locator(".banner")).to_have_count(0)
-                expect(page.locator("[data-tile='Partitions'] .figure")).to_have_text("1")
-            expect(page.locator(".verdict")).to_have_attribute("data-word", "unreachable")
+                for page in (followed, known) if port == first else (followed,):
+                    expect(page.locator(".verdict")).to_have_attribute("data-word", "healthy")
+                    expect(page.locator("tr[data-node='1'][data-state='up']")).to_contain_text(f"127.0.0.1:{port}")
+                    expect(page.locator(".banner")).to_have_count(0)
+                    expect(page.locator("[data-tile='Partitions'] .figure")).to_have_text("1")
+            expect(followed.locator(".verdict")).to_have_attribute("data-word", "unreachable")
+            expect(known.locator(".verdict")).to_have_attribute("data-word", "unreachable")
 
 
 def test_a_port_that_was_asked_for_and_is_taken_ends_up_before_anything_starts(tmp_path: Path) -> None:
