@@ -17,6 +17,8 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
+from tests.heeding import heed_signals
+
 PATIENCE_SECONDS = 120.0
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07]*\x07|\r")
 
@@ -125,3 +127,4 @@ class Terminal:
 
 def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    heed_signals()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.apache import CLUSTER_ID, free_ports
+from tests.heeding import heed_signals
 
 
 class Node:
@@ -73,7 +74,12 @@ class Node:
             command = [setpriv, "--pdeathsig", "KILL", *command]
         with self._output_file.open("ab") as output:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, cwd=self.config.parent
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                cwd=self.config.parent,
+                preexec_fn=heed_signals,
             )
         assert self._process.stdout is not None
         if not self._process.stdout.readline().startswith(b"ready "):

@@ -9,7 +9,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from highwater.model import NodeId, TopicPartition
 from tests.apache import Ran
 from tests.cluster.stage import wait_until
 from tests.cluster.tools import call, ours
+from tests.heeding import heed_signals
 
 OLD, NEW = (1, 2, 3), 4
 PARTITIONS = 12
@@ -138,10 +138,9 @@ def test_a_watch_waits_while_a_broker_is_down_and_acts_when_it_is_back(tmp_path:
         wait_until(lambda: len(Admin(client).describe_cluster().brokers) == 2, "the kill is noticed")
         printed = tmp_path / "printed"
         command = [sys.executable, "-m", "highwater", "balance", "--bootstrap-server", cluster.bootstrap_servers]
-        heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         with printed.open("w") as out:
             watch = subprocess.Popen(
-                [*command, "--auto", "--every", "0.2"], stdout=out, stderr=subprocess.STDOUT, preexec_fn=heeding
+                [*command, "--auto", "--every", "0.2"], stdout=out, stderr=subprocess.STDOUT, preexec_fn=heed_signals
             )
         try:
             wait_until(lambda: "It waits: broker 2 is down." in printed.read_text(), "it waits")

@@ -12,6 +12,7 @@ from highwater.cluster.directory import NODES
 from tests.cluster.nodes import Node
 from tests.cluster.stage import WAIT_SECONDS
 from tests.cluster.test_up import up
+from tests.heeding import heed_signals
 from tests.terminal import Terminal
 
 CLEAN = ".kafka_cleanshutdown"
@@ -55,7 +56,7 @@ def test_a_cluster_that_nohup_started_outlives_its_terminal(tmp_path: Path) -> N
 def test_a_console_ends_in_order_when_its_terminal_is_closed(tmp_path: Path) -> None:
     (tmp_path / NODES).write_text('{"nodes": []}')
     command = [sys.executable, "-m", "highwater", "console", "--bootstrap-server", "127.0.0.1:1", "--port", "0"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as console:
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, preexec_fn=heed_signals) as console:
         assert console.stdout is not None
         try:
             assert console.stdout.readline().startswith("console http")

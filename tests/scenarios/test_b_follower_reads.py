@@ -174,7 +174,7 @@ def test_a_session_holds_partitions_that_the_broker_leads_and_partitions_that_it
         stage.start("n2")
         stage.until(lambda: len(stage.image().isr) == len(stage.image(one).isr) == 2)
         stage.run(stage.client.elect(0))
-        stage.until(lambda: stage.leader() == "n2" and stage.partition("n3").has_what_is_committed)
+        stage.until(lambda: stage.leader() == "n2" and stage.partition("n3").has_leader_high_watermark)
         session, rows = stage.run(in_session(stage, "n3", 0, 0, {0: 0, 1: 0}))
         assert {row.partition_index for row in rows if row.records} == {0, 1}
         assert session != 0

@@ -21,7 +21,7 @@ from highwater.groups.shard import GroupShard
 from highwater.log.compaction.account import Account
 from highwater.model import TopicPartition
 from highwater.net.client import CallFailed
-from highwater.partition.followed import Followed
+from highwater.partition import fetcher
 from highwater.partition.partition import Partition
 from highwater.raft_node import k01_fetch as quorum_fetch
 from highwater.wire import records
@@ -358,15 +358,15 @@ def test_a_failing_callback_for_a_commit_does_not_affect_the_others() -> None:
 
 def test_a_mistake_while_a_fetch_is_made_delays_no_other_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fetch counts as on its way by then. Another one follows on another connection."""
-    true, struck, armed = Followed.place, [0], [False]
+    true, struck, armed = fetcher._unwanted, [0], [False]
 
-    def place(self: Followed, most: int) -> Any:
-        if armed[0] and not struck[0] and self.partition.tp == ORDERS:
+    def unwanted(keys: list[Any]) -> Any:
+        if armed[0] and not struck[0]:
             struck[0] += 1
             raise MISTAKE
-        return true(self, most)
+        return true(keys)
 
-    monkeypatch.setattr(Followed, "place", place)
+    monkeypatch.setattr(fetcher, "_unwanted", unwanted)
     with forgiving() as stage:
         for tp in (ORDERS, OTHER):
             stage.create(tp, replicas=(2, 3))

@@ -16,6 +16,7 @@ from highwater.wire.messages.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from highwater.wire.messages.offset_delete_response import OffsetDeleteResponse
+from highwater.world import Poisoned
 from tests.unit.broker.grouping import OFFSETS, commit, committed, joined, leave, serving, synced
 from tests.unit.broker.living import DIRECTORY, NODE, Living
 from tests.unit.groups.bench import subscription
@@ -114,7 +115,7 @@ def test_a_coordinator_whose_disk_fails_amid_an_offset_deletion_is_one_no_more()
     with serving() as living:
         commit(living, 5)
         log = f"{DIRECTORY}/{OFFSETS}-{partition_for('g', 5)}/*.log"
-        living.sim.storage(NODE).fail("append", log, errno.EIO)
+        living.sim.storage(NODE).fail("append", log, error=Poisoned(errno.EIO, "nobody knows what was kept"))
         assert delete(living, {"t": [0]}) == (Code.NOT_COORDINATOR, {})
         assert delete(living, {"t": [0]}) == (Code.NOT_COORDINATOR, {})
 

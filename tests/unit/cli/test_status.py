@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from highwater.cli import main
 from highwater.cli.status import show
 from highwater.cli.status_quorum import full_disks, quorum_trouble
 from highwater.cli.status_topics import Address
+from tests.heeding import heed_signals
 
 
 @pytest.fixture
@@ -145,8 +145,7 @@ def test_a_watch_goes_on_with_a_cluster_that_was_started_again(tmp_path: Path) -
     with status_server(first_asked) as first, status_server(second_asked) as second:
         nodes.write_text(json.dumps({"nodes": [{"id": 1, "http": first}]}))
         # A shell that runs tests in the background has them ignore Ctrl-C.
-        heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=heeding) as watching:
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, preexec_fn=heed_signals) as watching:
             try:
                 assert first_asked.wait(60)
                 nodes.unlink()

@@ -38,7 +38,7 @@ def test_one_who_watches_sees_a_pipeline_begin(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(pipeline_status.time, "sleep", pause)
     shown = CliRunner().invoke(command, ["status", str(file), "--watch", "--interval", "5"])
     assert pauses == [5.0] * 3
-    assert shown.exit_code == 1, "as every command that Ctrl-C ends"
+    assert shown.exit_code == 130, "as every command that Ctrl-C ends"
     states = [line for line in shown.output.splitlines() if line.startswith("orders")]
     assert states == [
         f"orders has not run yet: there is no {tmp_path / 'checkpoints/orders.status.json'}",
