@@ -12,8 +12,9 @@ from typing import Final
 
 from highwater.groups.member import Join, Member, size_of
 
-MOST_KEPT: Final = 64 << 20
-"""The most bytes for all groups and offsets that one broker coordinates: 150 000 offsets, or 16 000 members."""
+MOST_KEPT: Final = 56 << 20
+"""The most bytes for all groups and offsets that one broker coordinates: 130 000 offsets, or 14 000 members.
+With more, all attacks of `bench/attacks.py` one after the other would take more than 300 MB."""
 
 HasRoom = Callable[[int], bool]
 """Whether this many more bytes may be stored. A negative number is always allowed."""

@@ -97,7 +97,7 @@ def test_a_group_never_has_more_than_2_500_members(setting: str, size: int) -> N
     assert group_settings(NodeConfig.parse({**PROPERTIES, "group.max.size": setting})).max_size == size
 
 
-def test_all_groups_of_a_broker_take_64_mib_at_most(caplog: pytest.LogCaptureFixture) -> None:
+def test_all_groups_of_a_broker_take_56_mib_at_most(caplog: pytest.LogCaptureFixture) -> None:
     with serving() as living:
         assert commit(living, 1) == [Code.NONE]
 
@@ -107,19 +107,19 @@ def test_all_groups_of_a_broker_take_64_mib_at_most(caplog: pytest.LogCaptureFix
             request.protocols[0].metadata = bytes(1_000_000)
             return living.ask(request, JoinGroupResponse, 3)
 
-        answers = [ask(number) for number in range(67)]
+        answers = [ask(number) for number in range(59)]
         codes = [answer.error_code for answer in answers]
-        assert codes == [Code.NONE] * 66 + [Code.GROUP_MAX_SIZE_REACHED]
+        assert codes == [Code.NONE] * 58 + [Code.GROUP_MAX_SIZE_REACHED]
         kept = living.node.broker.groups.kept
-        assert (64 << 20) - 1_100_000 < kept <= MOST_KEPT == 64 << 20
+        assert (56 << 20) - 1_100_000 < kept <= MOST_KEPT == 56 << 20
         families = {family.name: family.rows for family in BrokerMetrics(living.node.broker).collect()}
         assert [value for _, value in families["highwater_groups_kept_bytes"]] == [kept]
-        assert ask(67).error_code == Code.GROUP_MAX_SIZE_REACHED
+        assert ask(59).error_code == Code.GROUP_MAX_SIZE_REACHED
         warnings = [each.getMessage() for each in caplog.records if "the most that they may" in each.getMessage()]
         assert warnings == [
-            "groups and offsets take 64 MiB, the most that they may: new ones are refused. Delete unused groups, or"
+            "groups and offsets take 56 MiB, the most that they may: new ones are refused. Delete unused groups, or"
             " lower offsets.retention.minutes"
         ]
         assert commit(living, 2) == [Code.NONE]
         leave(living, answers[0].member_id, group="g0")
-        assert ask(68).error_code == Code.NONE
+        assert ask(60).error_code == Code.NONE
