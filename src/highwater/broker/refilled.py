@@ -17,7 +17,7 @@ from highwater.world import Clock, Timer
 
 LOOK_SECONDS = 0.1
 AskForEnds = Callable[[Partition, Callable[[Ends | None], None]], None]
-"""Asks the partition's leader for the ends of its log. Calls back once; with None if the leader does not tell them."""
+"""Asks the partition's leader for the ends of its log. Calls back once; with None if the leader does not answer."""
 
 
 class Refilled:

@@ -401,7 +401,7 @@ class Fetcher:
         self.ask_for_ends(followed.partition, found)
 
     def ask_for_ends(self, partition: Partition, done: Callable[[Ends | None], None]) -> None:
-        """Calls `done` once: with both ends of the leader's log, or with None if the leader does not tell them."""
+        """Calls `done` once: with both ends of the leader's log, or with None if the leader does not answer."""
         if self._connection is None or not self._open:
             done(None)
         else:
