@@ -1,8 +1,8 @@
 """DIR/control.sock: the socket on which `up` takes orders for its nodes, from its own user only.
 
 One order is one line of JSON, and one line answers it, also an order that cannot be read or that does not come. The
-file has mode 0600, and either side also asks the system for
-the other one's user: in a directory that others may write to, a foreign process could put its own socket there.
+file has mode 0600, and either side also asks the system for the other one's user: in a directory that others may write
+to, a foreign process could put its own socket there.
 """
 
 from __future__ import annotations
